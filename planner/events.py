@@ -131,6 +131,18 @@ class BriefMade(BaseEvent):
     """The rest, with `[it]` for the answer to the first."""
 
 
+class ItemStarted(BaseEvent):
+    """An item of a request that is a list of requests comes next; it is met like a request of its
+    own, and the run ends after the last one."""
+
+    type: Literal["item_started"] = "item_started"
+    number: int
+    """From 1."""
+    of: int
+    """How many there are."""
+    prompt: str
+
+
 class PassagesGathered(BaseEvent):
     """A question was looked up: these passages are shown to the models."""
 
@@ -377,6 +389,7 @@ Event = Annotated[
     | QuestionAnswered
     | PlanMade
     | ResultAssessed
+    | ItemStarted
     | StepStarted
     | StepContinued
     | StepConcluded

@@ -123,9 +123,11 @@ class Steered:
 
 @dataclass
 class Part:
-    """One request of a run, which may have several."""
+    """One request of a run, which may have several, or one item of a request that is a list."""
 
     request: RunRequest
+    asked: RunRequest
+    """The request as the run got it: the same, unless it is an item."""
     first: int = 0
     """Its first iteration, if it has any."""
     spent: float = 0.0
@@ -140,6 +142,14 @@ class Part:
     def ends_at(self) -> float:
         """When its time is over, in seconds of the run's clock."""
         return self.spent + self.request.limits.seconds
+
+
+def _item(asked: RunRequest, event: events.ItemStarted) -> RunRequest:
+    """The request for one item of a list, with an equal share of the seconds and the calls."""
+    seconds = asked.limits.seconds / event.of
+    iterations = max(1, asked.limits.iterations // event.of)
+    limits = asked.limits.model_copy(update={"seconds": seconds, "iterations": iterations})
+    return asked.model_copy(update={"prompt": event.prompt, "limits": limits})
 
 
 NOT_THERE = "Nothing found so far answers the request."
@@ -214,15 +224,20 @@ class RunState:
 
     @property
     def request(self) -> RunRequest | None:
-        """The newest request."""
-        return self.parts[-1].request if self.parts else None
+        """The newest request, as the run got it."""
+        return self.parts[-1].asked if self.parts else None
+
+    @property
+    def prompt(self) -> str:
+        """What is met now: the newest request, or an item of it."""
+        return self.parts[-1].request.prompt if self.parts else ""
 
     @property
     def question(self) -> str:
         """What is read for now: a question of the newest request, or all of it."""
         if self.step and self.step.asks:
             return self.step.objective
-        return self.part.request.prompt if self.parts else ""
+        return self.prompt
 
     @property
     def single_steps(self) -> bool:
@@ -362,19 +377,27 @@ class RunState:
     def model_seconds(self) -> float:
         return sum(call.seconds for call in self.ledger[self.part.calls :])
 
+    def _begin(self, request: RunRequest, asked: RunRequest, spent: float) -> None:
+        self.parts.append(Part(request, asked, len(self.iterations), spent, len(self.ledger)))
+
     def apply(self, event: events.Event) -> None:
         match event:
             case events.RunStarted():
                 self.started = event
                 self.paused = 0.0  # what was before counts as waiting for its turn
-                self.parts = [Part(event.request)]
+                self.parts = [Part(event.request, event.request)]
             case events.RunContinued():
-                self.parts.append(
-                    Part(event.request, len(self.iterations), event.spent, len(self.ledger))
-                )
+                self._begin(event.request, event.request, event.spent)
                 self.status, self.answer, self.reason = "running", "", None
                 self.quotes, self.unsupported, self.data, self.finished_at = [], [], None, None
                 self.paused += event.paused
+            case events.ItemStarted():
+                part = self.part
+                spent = part.ends_at
+                if event.number == 1:  # it takes the place of the request
+                    spent = self.parts.pop().spent
+                self._begin(_item(part.asked, event), part.asked, spent)
+                self.later_steps, self.planned_tools = [], {}
             case events.ModelCalled():
                 self.ledger.append(event)
                 if event.role not in events.ASIDE:

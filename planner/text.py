@@ -18,6 +18,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def indented(text: str, spaces: int) -> str:
+    """The text with its further lines indented, so that they stay in a list's item."""
+    return text.strip().replace("\n", "\n" + " " * spaces)
+
+
 def whole(text: str) -> str:
     """The text with a `?` for each half of a surrogate pair, which UTF-8 does not have."""
     return text.encode(errors="replace").decode()

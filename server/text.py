@@ -7,6 +7,7 @@ from typing import Any
 
 from planner.text import counted as counted
 from planner.text import flat as flat
+from planner.text import indented as indented
 from planner.text import shortened as shortened
 
 _ESCAPE_SEQUENCE = re.compile(
@@ -101,8 +102,3 @@ def duration(seconds: float) -> str:
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60} s"
-
-
-def indented(text: str, spaces: int) -> str:
-    """The text with its further lines indented, so that they stay in a list's item."""
-    return text.strip().replace("\n", "\n" + " " * spaces)

@@ -31,6 +31,7 @@ from planner.prompts import Prompts
 from planner.prompts.texts import passage
 from planner.protocol import Conclude
 from planner.state import RunState
+from planner.text import indented
 from planner.tools import Outcome
 
 ANSWERING = ("answer", "conclude")
@@ -90,9 +91,9 @@ class Ending:
 
     async def conclude(
         self, conclusion: Conclude, reason: str | None, unsure: str | None, quotes: Sequence[str]
-    ) -> None:
-        """End with a conclusion. `reason` is why the run could not go on, `unsure` why its answer
-        is not certain, `quotes` the lines that say it."""
+    ) -> RunFinished:
+        """The end with a conclusion. `reason` is why the run could not go on, `unsure` why its
+        answer is not certain, `quotes` the lines that say it."""
         answer, goal = conclusion.final_answer, self.state.part.request.goal
         planned = goal == "plan"
         if not planned and not answer.strip():
@@ -152,7 +153,7 @@ class Ending:
             status = "partial"
             unfit = f"the answer could not be put into data_schema: {formatted.problem}"
             reason = f"{reason}; {unfit}" if reason else unfit
-        return self._end(status, answer, reason, quotes, missing, formatted.data)
+        return _end(status, answer, reason, quotes, missing, formatted.data)
 
     def _doubt(self, answer: str) -> Doubt | None:
         """Why an answer is not certain although results hold what it claims."""
@@ -168,16 +169,16 @@ class Ending:
         rests_on_query = queries(self.state) and not self.changes.wanted
         return Doubt(OWN_QUERY) if rests_on_query else None
 
-    def without_tools(self) -> None:
-        """End a question that no tool can look up."""
-        self._end("not_found", NO_TOOLS, None, [])
+    def without_tools(self) -> RunFinished:
+        """The end of a question that no tool can look up."""
+        return _end("not_found", NO_TOOLS, None, [])
 
-    def without_model(self, reason: str) -> None:
-        """End with what was found, since no model says what it means."""
+    def without_model(self, reason: str) -> RunFinished:
+        """The end with what was found, since no model says what it means."""
         ended = _without_model(self.state, self.prompts, reason)
         if self.state.part.request.goal == "step":
             self._conclude_step(success=False, notes=reason)
-        self.emit(ended)
+        return ended
 
     def _ordered(self, answer: str, repeats: bool) -> bool:
         """Whether this answer is only valid if a change was made. A conclusion is about all steps,
@@ -221,7 +222,7 @@ class Ending:
         conclusion: Conclude,
         unsure: str | None,
         quotes: Sequence[str],
-    ) -> None:
+    ) -> RunFinished:
         text = why if why == UNKNOWN else f"Nothing was changed: {why}."
         if not unsure and self._is_question(conclusion):
             status, text = "partial", f"{conclusion.final_answer}\n\n{text}"
@@ -231,7 +232,7 @@ class Ending:
             status = "partial" if why == NO_CALL and not self.changes.chosen else status
         if self.state.part.request.goal == "step":
             self._conclude_step(success=status == "partial", notes=text)
-        self._end(status, text, why, quotes)
+        return _end(status, text, why, quotes)
 
     def _is_question(self, conclusion: Conclude) -> bool:
         """Whether what was read as an action was answered like a question, "how do I …", where no
@@ -258,22 +259,34 @@ class Ending:
             return await shaped(answer, schema, self.asker, self.emit)
         return Shaped(problem="the time limit was reached")
 
-    def _end(
-        self,
-        status: FinalStatus,
-        answer: str,
-        reason: str | None,
-        quotes: Sequence[str],
-        missing: Sequence[str] = (),
-        data: Any = None,
-    ) -> None:
-        self.emit(
-            RunFinished(
-                status=status,
-                answer=answer,
-                reason=reason,
-                quotes=list(quotes),
-                unsupported=list(missing),
-                data=data,
-            )
-        )
+
+def _end(
+    status: FinalStatus,
+    answer: str,
+    reason: str | None,
+    quotes: Sequence[str],
+    missing: Sequence[str] = (),
+    data: Any = None,
+) -> RunFinished:
+    return RunFinished(
+        status=status,
+        answer=answer,
+        reason=reason,
+        quotes=list(quotes),
+        unsupported=list(missing),
+        data=data,
+    )
+
+
+def of_items(ends: Sequence[RunFinished]) -> RunFinished:
+    """The end of a request that is a list, from the ends of its items, each with its number."""
+    statuses = {each.status for each in ends}
+    reasons = [f"{n}: {each.reason}" for n, each in enumerate(ends, 1) if each.reason]
+    answers = [f"{n}. {indented(each.answer, 3)}" for n, each in enumerate(ends, 1)]
+    return _end(
+        ends[0].status if len(statuses) == 1 else "partial",
+        "\n".join(answers),
+        "; ".join(reasons) or None,
+        [quote for each in ends for quote in each.quotes],
+        [claim for each in ends for claim in each.unsupported],
+    )

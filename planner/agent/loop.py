@@ -1,5 +1,6 @@
 """The agent's loop: from a request to an answer.
 
+    items      a request that is a numbered list of requests is met item by item
     brief      the fast model reads the request: what it wants, and what to search for
     talk       what needs no tool is replied to at once
     read       passages are gathered for the request; the full model answers from them, code checks
@@ -27,9 +28,9 @@ from typing import Any
 
 from planner.agent.best_answer import BestAnswer
 from planner.agent.budget import Budget, LimitReached
-from planner.agent.changes import Changes
+from planner.agent.changes import QUESTION_MARK, Changes
 from planner.agent.editing import Editor
-from planner.agent.ending import Ending
+from planner.agent.ending import Ending, of_items
 from planner.agent.gathering import Gatherer
 from planner.agent.model_calls import ModelCalls
 from planner.agent.planning import Planner
@@ -43,13 +44,14 @@ from planner.checks.briefs import in_turn
 from planner.checks.grounding import results
 from planner.clock import Clock
 from planner.errors import ModelError, RequestError
-from planner.events import BriefMade, Event, RunStarted, ToolSelected
+from planner.events import BriefMade, Event, ItemStarted, RunFinished, RunStarted, ToolSelected
+from planner.evidence.items import listed
 from planner.evidence.tool_ranking import Ranking
 from planner.evidence.words import says
 from planner.inbox import Inbox
 from planner.models.base import Models
 from planner.prompts import Prompts
-from planner.protocol import Call, Conclude, RunRequest, Wants
+from planner.protocol import Brief, Call, Conclude, RunRequest, Wants
 from planner.state import RunState
 from planner.tools import Approval, Approver, Policy, ToolPool, ToolSpec, refuse
 
@@ -160,23 +162,43 @@ class _Run:
                 offered=self.ranking.for_request(request),
             )
         )
-        await self.meet_request()
+        self.emit(await self.meet_request())
         while more := self.inbox.next_request():
             self.emit(more)
-            self.best.forget()
-            self.reader.forget()
-            await self.meet_request()
+            self.emit(await self.meet_request())
         return self.state
 
-    async def meet_request(self) -> None:
-        """Do what is asked of the run now, up to `RunFinished`."""
+    async def meet_request(self) -> RunFinished:
+        """Do what is asked of the run now, item by item if it is a list of requests."""
+        met = await self.meet()
+        if isinstance(met, RunFinished):
+            return met
+        ends = []
+        for number, prompt in enumerate(met, 1):
+            if self.state.step:
+                self.steps.end(success=False)
+            self.asker.may_change = False
+            self.emit(ItemStarted(number=number, of=len(met), prompt=prompt))
+            end = await self.meet()
+            assert isinstance(end, RunFinished), "an item is not divided"
+            ends.append(end)
+        return of_items(ends)
+
+    async def meet(self) -> RunFinished | list[str]:
+        """The end of the newest request, or of the newest item of it; or else the items that it
+        consists of."""
+        self.best.forget()
+        self.reader.forget()
         limit, ends_at = self.request.limits.seconds, self.state.part.ends_at
         kept_back = self.budget.kept_back
         reason: str | None = None
         conclusion: Conclude | None = None
         try:
             with self.clock.limit(ends_at - kept_back) as time_limit:
-                conclusion = await self.work()
+                found = await self.work()
+                if isinstance(found, list):
+                    return found
+                conclusion = found
             if time_limit.cancelled_caught:
                 reason = f"the time limit of {limit:g} s was reached"
         except LimitReached as reached:
@@ -208,8 +230,9 @@ class _Run:
         asked = self.request.goal == "answer" and not self.changes.wanted
         return asked and not (self.asker.choices or results(self.state).strip())
 
-    async def work(self) -> Conclude | None:
-        """The way to a conclusion. None means that one is still due."""
+    async def work(self) -> Conclude | list[str] | None:
+        """The way to a conclusion, or the items of a request that is a list of them. None means
+        that a conclusion is still due."""
         match self.request.goal:
             case "conclude":
                 return None
@@ -230,6 +253,8 @@ class _Run:
             self.budget.hold()
             return await self.planner.answer() or await self.planner.follow_plan()
         brief = await self.asker.brief()
+        if self.request == self.state.request and (items := self.items(brief)):
+            return items
         may_be_order = brief.wants == "action" and not self.changes.possible
         if may_be_order:  # small models take many a question for an order
             brief = await self.asker.brief(acting=False)
@@ -254,6 +279,17 @@ class _Run:
         if self.reader.facts or (self.reader.settled and not more):
             return None
         return await self.planner.follow_plan()
+
+    def items(self, brief: Brief) -> list[str]:
+        """The items of a request that is a list of questions, or of questions and orders. A list
+        that stands in a question, or has questions only and was read as an order, is the subject or
+        the text of one request, and a list of orders is planned as a whole."""
+        before, items = listed(self.request.prompt)
+        asking = [each for each in items if QUESTION_MARK.search(each)]
+        as_one = QUESTION_MARK.search(before) or self.request.data_schema or not asking
+        if as_one or (brief.wants == "action" and len(asking) == len(items)):
+            return []
+        return [f"{before}\n{each}".strip() for each in items]
 
     @property
     def others(self) -> list[ToolSpec]:

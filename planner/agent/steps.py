@@ -41,7 +41,7 @@ class Steps:
         """Make a plan of these steps, each with its tool; `known` is what it is based on."""
         self.emit(
             PlanMade(
-                main_objective=self.state.part.request.prompt,
+                main_objective=self.state.part.asked.prompt,
                 conclusion_from_assistant_data=known,
                 later_steps=list(objectives[1:]),
                 tools=tools,
@@ -85,7 +85,7 @@ class Steps:
             case MoveOn():
                 self.end(success=decision.decision == "move_on", notes=decision.notes)
                 self.calls.shorten_past()
-                planned = [*self.state.later_steps, self.state.main_objective or ""]
+                planned = [*self.state.later_steps, self.state.prompt]
                 self.revise(decision.later_steps)
                 self.start(decision.objective or planned[0])
                 return decision.tool_calls

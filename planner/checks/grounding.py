@@ -136,7 +136,7 @@ def _follows(claim: str, answer: str, held: Sequence[str]) -> bool:
 def echoed(state: RunState, answer: str, calls: Sequence[Iteration] | None = None) -> list[str]:
     """The words that an answer repeats of the request, or of what these calls were for, and no
     result has. What a call that reads was given is the model's own."""
-    asked = state.request.prompt if state.request else ""
+    asked = state.prompt
     if calls is not None:
         asked = "\n".join(f"{each.prompt}\n{each.arguments}" for each in calls)
     missing = {*long_words(asked, MIN_ECHO)} - {*words(found(state))}
@@ -146,7 +146,7 @@ def echoed(state: RunState, answer: str, calls: Sequence[Iteration] | None = Non
 def only_of_request(state: RunState, answer: str) -> bool:
     """Whether an answer has a name or number of the request that no result has, and none besides
     that the request does not say: `MAX_SIZE is 90` for "set the max size to 90"."""
-    asked = state.request.prompt if state.request else ""
+    asked = state.prompt
     own = {*words(asked)}
     new = [claim for claim in beyond(answer, asked) if not own.issuperset(_parts(claim))]
     known = found(state)

@@ -210,9 +210,13 @@ class Prompts:
 
     def _request(self, state: RunState) -> str:
         tools = self._listed("this request", state.started.offered if state.started else [])
-        said = state.started.request.said_before if state.started else ""
-        before = fill("said_before", said=fenced(said)) if said else ""
-        prompt = state.started.request.prompt if state.started else ""
+        first = state.parts[0].request if state.parts else None
+        before = (
+            fill("said_before", said=fenced(first.said_before))
+            if first and first.said_before
+            else ""
+        )
+        prompt = first.prompt if first else ""
         return fill("request", known=joined(tools, before), prompt=prompt)
 
     def _current(self, state: RunState, step: Step) -> str:

@@ -37,7 +37,13 @@ from server.views.report_text import done_in_words, warned
 
 IN_CONTENT = (
     *(events.ApprovalAsked, events.ApprovalDecided, events.PlanMade, events.PlanRevised),
-    *(events.RunFinished, events.StepConcluded, events.StepContinued, events.StepStarted),
+    *(
+        events.ItemStarted,
+        events.RunFinished,
+        events.StepConcluded,
+        events.StepContinued,
+        events.StepStarted,
+    ),
 )
 """The events in the content; the others are reasoning."""
 

@@ -37,6 +37,7 @@ REPORTED = (
     events.ApprovalAsked,
     events.ApprovalDecided,
     events.GuardTripped,
+    events.ItemStarted,
     events.PassagesGathered,
     events.PlanMade,
     events.QuestionAsked,

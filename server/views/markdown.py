@@ -28,6 +28,9 @@ class Document:
         """The text that an event adds, often none."""
         self.state.apply(event)
         match event:
+            case events.ItemStarted():
+                self._later = None
+                return _heading(line(f"{event.number}. {flat(event.prompt)}"))
             case events.StepStarted():
                 return self._step(event)
             case events.StepContinued(notes=notes) if notes:
@@ -40,7 +43,8 @@ class Document:
                 failed = "" if success else "Without success. "
                 return f"{failed}{line(notes)}".rstrip() + "\n\n"
             case events.RunFinished():
-                heading = "" if self._later is None else _heading(CONCLUSION)
+                concludes = self._later is not None or self.state.request != self.state.part.request
+                heading = _heading(CONCLUSION) if concludes else ""
                 return f"{heading}{_conclusion(event)}"
         return ""
 

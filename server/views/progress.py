@@ -196,6 +196,8 @@ def _message(event: events.Event, state: RunState) -> str:
             if event.request.goal == "conclude":
                 return f"Concluding from {counted(len(state.steps), 'step')}"
             return f"Goes on: {event.request.prompt}"
+        case events.ItemStarted():
+            return f"Item {event.number} of {event.of}: {event.prompt}"
         case events.AnswerDelta():
             newest = state.draft[-MAX_DRAFT_CHARS:]
             return f"Answer so far: {'…' if newest != state.draft else ''}{newest}"

@@ -33,6 +33,8 @@ def transcript(run_id: str, record: Iterable[events.Event]) -> str:
                 parts.append(_block("## Request", event.request.prompt))
             case events.RunContinued():
                 parts.append(_block("## Next request", event.request.prompt))
+            case events.ItemStarted():
+                parts.append(_block(f"## Item {event.number} of {event.of}", event.prompt))
             case events.ModelCalled():
                 parts.append(_block(f"## {event.model}: {event.role}", event.question))
                 parts.append(_block("Reply:", event.reply))

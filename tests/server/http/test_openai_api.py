@@ -206,6 +206,38 @@ Step 2 of 2: qwen2.5-coder:1.5b read the results again (N tokens in, N out, 0.0 
     assert len({chunk.id for chunk in chunks}) == 1
 
 
+async def test_the_items_of_a_list_are_headings(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(found(f"{CONSTANT} is {VALUE}."))
+    ollama.expect(found("It is in jobs/secret.py."))
+    prompt = f"1. What is {CONSTANT}? 2. In which file is it?"
+    async with client_of(place) as client:
+        whole = await client.chat.completions.create(**asked(prompt))
+    assert placed(whole.choices[0].message.content or "") == snapshot("""\
+1\\. What is UNIQUE_CONSTANT_VERIFICATION_ZX9?
+---------------------------------------------
+
+2\\. In which file is it?
+------------------------
+
+Final conclusion reached
+------------------------
+
+1. UNIQUE_CONSTANT_VERIFICATION_ZX9 is 48613.
+2. It is in jobs/secret.py.
+
+---
+
+Evidence:
+
+- `jobs/secret.py:3`  \n\
+  `UNIQUE_CONSTANT_VERIFICATION_ZX9 = 48613`
+- `jobs/secret.py:8`  \n\
+  `return UNIQUE_CONSTANT_VERIFICATION_ZX9`
+
+[The whole run](http://HOST/view?run=RUN)\
+""")
+
+
 async def test_the_stream_on_the_wire(place: Place, ollama: ScriptedOllama) -> None:
     """Nothing in an answer ends an event."""
     ollama.expect(found(f"{ANSWER}\n\ndata: done\n\n\u0085the end"))

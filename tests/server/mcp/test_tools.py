@@ -565,6 +565,30 @@ async def test_progress_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> 
     )
 
 
+async def test_a_list_of_questions_is_answered_one_by_one(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(found(ANSWER), model=FULL)
+    ollama.expect(found(f"{CONSTANT} is {VALUE}."), model=FULL)
+    asked = f"Please answer: 1. {QUESTION} 2. What is {CONSTANT}?"
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt=asked)
+    report = result.whole
+    assert report
+    assert (report["status"], report["answer"]) == (
+        "answered",
+        f"1. {ANSWER}\n2. {CONSTANT} is {VALUE}.",
+    )
+    assert [line for line in caller.progress.messages if line.startswith("Item")] == snapshot(
+        [
+            "Item 1 of 2: Please answer: What is VeryUniqueClassName_Phoenix_2025_QW3RTY, and in which file?",
+            "Item 2 of 2: Please answer: What is UNIQUE_CONSTANT_VERIFICATION_ZX9?",
+        ]
+    )
+    assert f"{CONSTANT} = {VALUE}" in text(result)
+    assert f"class {CLASS}:" in text(result)
+
+
 async def test_report_of_a_whole_run(place: Place, ollama: ScriptedOllama) -> None:
     script_two_steps(ollama)
     async with place.client() as caller:

@@ -26,7 +26,7 @@ from mcp_types import TextResourceContents
 from notes import Person
 from ollama_replies import Hang
 from planted import CLASS
-from replies import conclusion, found
+from replies import conclusion, found, plan, second
 from scripted_ollama import Request, ScriptedOllama
 from serving import LONG, Place, connected, normalised, text
 
@@ -250,6 +250,28 @@ async def test_a_run_of_single_steps_goes_on_from_every_entry_of_its_record() ->
         again = await ran(pool, entries[:cut], concludes, request=steps[0])
         assert untimed(again) == untimed(entries)
         assert pool.made == []
+
+
+async def test_a_list_of_requests_goes_on_from_every_entry_of_its_record() -> None:
+    async def answers(model: str, messages: Sequence[Message], schema: Any) -> Reply:
+        keys = schema.get("anyOf", [schema])[0]["properties"]
+        number = 2 if "second" in messages[-1]["content"] else 1
+        made = f"done find a_{number}."
+        brief = {"search": ["a"], "wants": "short answer"}
+        by_key = {"search": brief, "steps": plan("find"), "text": {"text": f"a_{number}"}}
+        by_key |= {"answer_again": second(made), "found_in": found(made)}
+        return replied(next(reply for key, reply in by_key.items() if key in keys))
+
+    request = RunRequest(prompt="1. What is first? 2. What is second?")
+    whole = Counting()
+    entries = await ran(whole, answers=answers, request=request)
+    assert whole.made == ["find a_1", "find a_2"]
+    end = entries[-1].event
+    assert isinstance(end, RunFinished)
+    assert end.answer == "1. done find a_1.\n2. done find a_2."
+    for cut in range(len(entries)):
+        again = await ran(Counting(), entries[:cut], answers, request=request)
+        assert untimed(again) == untimed(entries)
 
 
 async def test_a_time_limit_that_was_reached_is_reached_again_at_the_same_place() -> None:

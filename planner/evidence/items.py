@@ -1,0 +1,30 @@
+"""Requests that are lists of requests."""
+
+import re
+
+MAX_ITEMS = 9
+_MARK = r"\(?{number}(?:[.)]\s+|、)(?=\S)"
+"""`1. `, `2) `, `(3) `, `4、`"""
+_FIRST = re.compile(rf"(?:\A|[\n:：.。;；?？!！]) *{_MARK.format(number=1)}")
+"""At the beginning of a line, or after the end of a sentence."""
+
+
+def listed(request: str) -> tuple[str, list[str]]:
+    """The items of a list in a request, with numbers from 1 on, and what stands before it. What
+    stands in a paragraph after it is part of each. No items if there are not two at least."""
+    mark = _FIRST.search(request)
+    if mark is None:
+        return request, []
+    before = request[: mark.end()].rpartition("1")[0].rstrip("( \n")
+    items: list[str] = []
+    rest = request[mark.end() :]
+    while len(items) < MAX_ITEMS:
+        item, *others = re.split(rf"\s{_MARK.format(number=len(items) + 2)}", rest, maxsplit=1)
+        items.append(item.strip())
+        if not others:
+            break
+        [rest] = others
+    items[-1], _, after = items[-1].partition("\n\n")
+    if len(items) < 2:
+        return request, []
+    return before, [f"{each}\n{after}".strip() for each in items]

@@ -1,0 +1,127 @@
+"""Requests that are lists of requests."""
+
+from typing import Any
+
+import pytest
+from in_memory import DictionaryPool, Fast, approve, planned
+from planted import CLASS, CONSTANT, FUNCTION, SOURCE, VALUE
+from replies import deed, found, nowhere, plan, was_done, words
+
+from planner.errors import ModelUnavailable
+from planner.events import ItemStarted
+from planner.protocol import Limits
+from planner.tools import Policy
+
+pytestmark = pytest.mark.anyio
+
+VALUE_ASKED = f"What is {CONSTANT}?"
+PLACE_ASKED = f"In which file is {FUNCTION}?"
+WRITE_ORDERED = "Write 'Closed on Monday' to notes/hours.md"
+IN_FILE = f"{FUNCTION} is in jobs/secret.py."
+ALLOWED: Any = {"policy": Policy.ALLOW, "approver": approve}
+
+
+@pytest.fixture
+def pool() -> DictionaryPool:
+    return DictionaryPool({"jobs/secret.py": SOURCE, "notes/hours.md": "Hours\n"})
+
+
+async def test_each_item_is_met_by_itself(pool: DictionaryPool) -> None:
+    ran = await planned(
+        found(f"{CONSTANT} is {VALUE}."),
+        found(IN_FILE),
+        pool=pool,
+        prompt=f"Please answer:\n1. {VALUE_ASKED}\n2. {PLACE_ASKED}",
+        limits=Limits(seconds=100, iterations=8),
+    )
+    assert ran.state.answer == f"1. {CONSTANT} is {VALUE}.\n2. {IN_FILE}"
+    assert ran.state.status == "answered"
+    begun = [event for event in ran.events if isinstance(event, ItemStarted)]
+    assert [(each.number, each.of) for each in begun] == [(1, 2), (2, 2)]
+    asked = [part.request.prompt for part in ran.state.parts]
+    assert asked == [f"Please answer:\n{VALUE_ASKED}", f"Please answer:\n{PLACE_ASKED}"]
+    assert [(part.ends_at, part.request.limits.iterations) for part in ran.state.parts] == [
+        (50, 4),
+        (100, 4),
+    ]
+    assert ran.state.request
+    assert ran.state.request.prompt.startswith("Please answer:\n1.")
+    quotes = "\n".join(ran.state.quotes)
+    assert f"{CONSTANT} = {VALUE}" in quotes
+    assert f"def {FUNCTION}" in quotes
+
+
+async def test_what_one_item_lacks_makes_the_whole_partial(pool: DictionaryPool) -> None:
+    ran = await planned(
+        nowhere(),
+        Fast(words("greeting", "hello")),
+        plan("list_dir"),
+        {"path": "jobs"},
+        nowhere(),
+        {"decision": "conclude", "final_answer": "Not found.", "success": False},
+        found(IN_FILE),
+        pool=pool,
+        prompt=f"1. Who greets the {CLASS}? 2. {PLACE_ASKED}",
+    )
+    assert ran.state.answer == f"1. Not found.\n2. {IN_FILE}"
+    assert ran.state.status == "partial"
+
+
+async def test_an_item_may_be_an_order(pool: DictionaryPool) -> None:
+    pool.results["write_file"] = ["Written."]
+    ran = await planned(
+        Fast({"search": ["constant"], "wants": "short answer"}),
+        Fast({"search": ["constant"], "wants": "short answer"}),
+        found(f"{CONSTANT} is {VALUE}."),
+        Fast(deed("hours")),
+        plan("write_file"),
+        {"path": "notes/hours.md", "text": "Closed on Monday"},
+        was_done("notes/hours.md was written."),
+        pool=pool,
+        prompt=f"Do this in turn: 1. {VALUE_ASKED} 2. {WRITE_ORDERED}",
+        **ALLOWED,
+    )
+    assert pool.calls[-1] == ("write_file", {"path": "notes/hours.md", "text": "Closed on Monday"})
+    assert ran.state.answer == f"1. {CONSTANT} is {VALUE}.\n2. notes/hours.md was written."
+    assert ran.state.status == "answered"
+
+
+async def test_what_an_order_may_change_the_next_question_may_not(pool: DictionaryPool) -> None:
+    pool.results["write_file"] = ["Written."]
+    ran = await planned(
+        Fast(deed("hours")),
+        Fast(deed("hours")),
+        plan("write_file"),
+        {"path": "notes/hours.md", "text": "Closed on Monday"},
+        was_done("notes/hours.md was written."),
+        Fast({"search": ["greeting"], "wants": "short answer"}),
+        nowhere(),
+        Fast(words("hello", "welcome")),
+        plan("list_dir"),
+        {"path": "jobs"},
+        nowhere(),
+        {"decision": "conclude", "final_answer": "Not found.", "success": False},
+        pool=pool,
+        prompt=f"1. {WRITE_ORDERED} 2. Who greets the {CLASS}?",
+        **ALLOWED,
+    )
+    offered = [str(asked.schema) for asked in ran.asked if "steps" in str(asked.schema)]
+    assert "write_file" in offered[0]
+    assert "write_file" not in offered[1]
+    assert ran.state.status == "partial"
+
+
+@pytest.mark.parametrize(
+    ("wants", "prompt"),
+    [
+        ("short answer", "Which of these is right? 1. A constant? 2. A class?"),
+        ("action", "Send Tom: 1. When do you come? 2. Where do you stay?"),
+        ("action", "1. Create notes/a.md 2. Write 'Hours' to it"),
+    ],
+)
+async def test_a_list_may_belong_to_one_request(
+    pool: DictionaryPool, wants: str, prompt: str
+) -> None:
+    brief = Fast({"search": ["hours"], "wants": wants})
+    ran = await planned(brief, ModelUnavailable("over"), pool=pool, prompt=prompt, **ALLOWED)
+    assert [part.request.prompt for part in ran.state.parts] == [prompt]
