@@ -132,12 +132,10 @@ class BriefMade(BaseEvent):
 
 
 class ItemStarted(BaseEvent):
-    """An item of a request that is a list of requests comes next; it is met like a request of its
-    own, and the run ends after the last one."""
+    """An item of a request that is a list of requests is met next, the first one being 1."""
 
     type: Literal["item_started"] = "item_started"
     number: int
-    """From 1."""
     of: int
     """How many there are."""
     prompt: str

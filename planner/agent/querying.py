@@ -37,9 +37,10 @@ class Querier:
         wrong = ""
         for _ in range(TRIES if lists else 0):
             try:
-                sql = await self.asker.sql([each.definition for each in lists], wrong)
+                written = await self.asker.sql([each.definition for each in lists], wrong)
             except InvalidReply:
                 break
+            sql = tables.unknown_last(written)
             rows, problem = self.run(lists, sql)
             if not problem:
                 self.record(sql, rows)

@@ -54,6 +54,12 @@ _FLAGS = {"true": 1, "false": 0}
 _SELECTED = re.compile(r"\bSELECT\b(.*?)(?:\bFROM\b|\Z)", re.IGNORECASE | re.DOTALL)
 _OWN_VALUE = re.compile(r"(?:\A|,)\s*(?:'[^']*'|-?\d[\d.]*)\s*(?:,|\bAS\b|\Z)", re.IGNORECASE)
 """A text or a number for itself in what is selected."""
+_ORDER = re.compile(
+    r"(?P<by>\bORDER\s+BY\s+)(?P<terms>(?:[^()]|\([^()]*\))+?)(?=\s+LIMIT\b|\s*\)|\s*;?\s*\Z)",
+    re.IGNORECASE,
+)
+_COMMA = re.compile(r",(?![^(]*\))")
+"""One that is not in brackets."""
 _ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION)
 
 
@@ -131,6 +137,18 @@ def query(tables: Sequence[Table], sql: str) -> Sequence[Row]:
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise QueryError(str(error)) from None
     return [dict(zip(names, map(_rounded, row), strict=True)) for row in rows]
+
+
+def unknown_last(sql: str) -> str:
+    """A query that sorts missing values last. SQLite sorts them first, and the record with the
+    smallest value is not the one that has none."""
+    return _ORDER.sub(_with_nulls_last, sql)
+
+
+def _with_nulls_last(order: re.Match[str]) -> str:
+    terms = (each.strip() for each in _COMMA.split(order["terms"]))
+    last = (each if " NULLS " in each.upper() else f"{each} NULLS LAST" for each in terms)
+    return order["by"] + ", ".join(last)
 
 
 def passed_over(tables: Sequence[Table], sql: str, request: str) -> list[str]:
@@ -215,14 +233,15 @@ def _scalar(value: Any) -> Value:
 
 
 def _column(name: str, values: Sequence[Value]) -> Column:
-    """A column of numbers, or of yes and no, if all of its values are; of texts otherwise."""
+    """A column of numbers, or of yes and no, if all of its values that are not empty are; of texts
+    otherwise."""
     texts = [None if each is None else whole(str(each)) for each in values]
-    said = [each for each in texts if each is not None]
+    said = [each for each in texts if each]
     if said and all(each.lower() in _FLAGS for each in said):
-        flags = [None if each is None else _FLAGS[each.lower()] for each in texts]
+        flags = [_FLAGS[each.lower()] if each else None for each in texts]
         return Column(name, "BOOLEAN", flags)
     if said and all(map(_NUMBER.fullmatch, said)):
-        return Column(name, "NUMERIC", [None if each is None else float(each) for each in texts])
+        return Column(name, "NUMERIC", [float(each) if each else None for each in texts])
     return Column(name, "TEXT", texts)
 
 

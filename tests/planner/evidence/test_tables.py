@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from planner.evidence.tables import QueryError, Table, query, says_something, table
+from planner.evidence.tables import QueryError, Table, query, says_something, table, unknown_last
 
 ISSUES = [
     {"number": 7, "title": "Crash", "state": "open", "votes": 3.5, "labels": ["bug", "ui"]},
@@ -168,6 +168,36 @@ def test_a_query_that_takes_too_long_is_ended() -> None:
     crossed = "SELECT COUNT(*) FROM numbers a, numbers b, numbers c WHERE a.number < b.number"
     with pytest.raises(QueryError, match="interrupted"):
         query([many], crossed)
+
+
+@pytest.mark.parametrize(
+    ("sql", "sorted_"),
+    [
+        ("SELECT a FROM t ORDER BY b LIMIT 1", "SELECT a FROM t ORDER BY b NULLS LAST LIMIT 1"),
+        (
+            "SELECT a FROM t WHERE b = (SELECT b FROM t ORDER BY a DESC) ORDER BY MAX(a, b), c",
+            "SELECT a FROM t WHERE b = (SELECT b FROM t ORDER BY a DESC NULLS LAST) "
+            "ORDER BY MAX(a, b) NULLS LAST, c NULLS LAST",
+        ),
+        ("SELECT a FROM t ORDER BY b NULLS FIRST", "SELECT a FROM t ORDER BY b NULLS FIRST"),
+        ("SELECT a FROM t", "SELECT a FROM t"),
+    ],
+)
+def test_what_is_not_known_is_sorted_last(sql: str, sorted_: str) -> None:
+    assert unknown_last(sql) == sorted_
+
+
+def test_an_empty_text_among_numbers_is_no_number() -> None:
+    listed = [
+        {"name": "east", "level": 4},
+        {"name": "west", "level": ""},
+        {"name": "mid", "level": 3},
+    ]
+    made = table("sensors", json.dumps(listed))
+    assert made
+    assert [each.type for each in made.columns] == ["TEXT", "NUMERIC"]
+    lowest = unknown_last("SELECT name FROM sensors ORDER BY level LIMIT 1")
+    assert query([made], lowest) == [{"name": "mid"}]
 
 
 def test_a_query_returns_its_first_rows() -> None:
