@@ -2,11 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Annotated
 
+import anyio
 import typer
 from platformdirs import user_cache_path
 
@@ -15,12 +16,13 @@ from benchmarks.tools.data import REQUIREMENT, Catalogue, Half, Task, bare, fetc
 from planner.evidence.context import CHARACTERS_PER_TOKEN
 from planner.evidence.ranking import BM25
 from planner.evidence.tool_ranking import Ranking
+from planner.models.encoder import Encoder, MiniLM
 from planner.prompts.texts import catalogue as listed
 from planner.protocol import RunRequest
 from planner.tools import ToolSpec
 
 SIZES = (3, 5, 8, 10, 20)
-Rank = Callable[[str], Sequence[ToolSpec]]
+Rank = Callable[[str], Awaitable[Sequence[ToolSpec]]]
 """From a query to all tools, best first."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -38,19 +40,19 @@ def measure(
         f"{REQUIREMENT}: {len(found.tools)} tools, {len(found.tasks)} tasks that need one of them, "
         f"{len(tasks)} in the {half} half; needed and not there: {', '.join(found.missing)}.\n"
     )
-    print(table(found, tasks))
+    print(anyio.run(table, found, tasks, MiniLM()))
 
 
-def table(found: Catalogue, tasks: Sequence[Task]) -> str:
+async def table(found: Catalogue, tasks: Sequence[Task], encoder: Encoder | None) -> str:
     """The recall of each ranking by question and by step, and of what the agent does, as Markdown.
 
     Recall is the share of a task's needed tools that are offered, averaged over the tasks. `by
     step` offers so many for each of its annotated steps, and all of them count.
     """
-    ranking = Ranking(found.tools)
+    ranking = Ranking(found.tools, encoder)
     ways: dict[str, Rank] = {
-        "pool order": lambda query: found.tools,
         "plain BM25": plain(found.tools),
+        "words alone": Ranking(found.tools).ranked,
         "shipped": ranking.ranked,
     }
     rows = []
@@ -62,7 +64,7 @@ def table(found: Catalogue, tasks: Sequence[Task]) -> str:
                     {
                         tool.name: tool
                         for query in ([task.request] if unit == "question" else task.steps)
-                        for tool in rank(query)[:size]
+                        for tool in (await rank(query))[:size]
                     }.values()
                     for task in tasks
                 ]
@@ -71,11 +73,11 @@ def table(found: Catalogue, tasks: Sequence[Task]) -> str:
                 cells.append(f"{recall(tasks, offered):.2f}{shown}")
             rows.append([f"by {unit}, {way}", *cells])
     by_name = {tool.name: tool for tool in found.tools}
-    at_first = [ranking.for_request(RunRequest(prompt=task.request)) for task in tasks]
-    in_the_end = [
-        dict.fromkeys([*first, *(name for step in task.steps for name in ranking.for_step(step))])
-        for first, task in zip(at_first, tasks, strict=True)
-    ]
+    at_first = [await ranking.for_request(RunRequest(prompt=task.request)) for task in tasks]
+    in_the_end = []
+    for first, task in zip(at_first, tasks, strict=True):
+        brought = [name for step in task.steps for name in await ranking.for_step(step)]
+        in_the_end.append([*dict.fromkeys([*first, *brought])])
     shown_rows = []
     for label, names in (
         ("all tools", [list(by_name)] * len(tasks)),
@@ -103,7 +105,7 @@ def plain(tools: Sequence[ToolSpec]) -> Rank:
 
     index = BM25([Counter(words(f"{tool.name} {tool.description}")) for tool in tools])
 
-    def rank(query: str) -> Sequence[ToolSpec]:
+    async def rank(query: str) -> Sequence[ToolSpec]:
         scores = index.scores(words(query))
         return [tools[number] for number in sorted(range(len(tools)), key=lambda n: -scores[n])]
 

@@ -120,7 +120,7 @@ class Editor:
         }
         self.steps.plan([*steps.values()], dict.fromkeys(steps.values(), tool))
         for path, changed in files:
-            self.steps.start(steps[path])
+            await self.steps.start(steps[path])
             for arguments in calls[path]:
                 call = Call(prompt=steps[path], tool=tool)
                 await self.caller.call(call, given=arguments)

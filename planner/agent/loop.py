@@ -109,7 +109,7 @@ class _Run:
         self._record = record
         self._approver = approver
         tools = list(pool.tools())
-        self.ranking = ranking = Ranking(permitted(tools, policy))
+        self.ranking = ranking = Ranking(permitted(tools, policy), models.encoder)
         prompts = Prompts(ranking.tools)
         calls = ModelCalls(models, prompts, state, self.emit)
         self.asker = asker = Asker(calls, ranking.tools)
@@ -159,7 +159,7 @@ class _Run:
                 upstreams=list(self.pool.upstreams()),
                 tools=[tool.name for tool in self.ranking.tools],
                 approved_first=[tool.name for tool in self.ranking.tools if not tool.read_only],
-                offered=self.ranking.for_request(request),
+                offered=await self.ranking.for_request(request),
             )
         )
         self.emit(await self.meet_request())
@@ -241,7 +241,7 @@ class _Run:
             case "plan":
                 self.asker.may_change = True
                 await self.gatherer.gather(self.request.prompt)
-                self.steps.make(await self.planner.plan())
+                await self.steps.make(await self.planner.plan())
                 return Conclude(final_answer=self.state.conclusion_from_assistant_data)
         if self.request.tool:
             self.asker.may_change = True
@@ -305,7 +305,7 @@ class _Run:
     async def single_step(self) -> Conclude | None:
         """The one tool call of a `step` request, and what it means. Where no tool is named, the
         request is read for whether it wants a change: a call that reads would not be one."""
-        self.steps.begin_single()
+        await self.steps.begin_single()
         self.asker.may_change = self.changes.possible
         tool = self.request.tool
         if tool is None:

@@ -58,7 +58,7 @@ class Planner:
             plan = plan.model_copy(update={"steps": plan.steps[1:]})
         decision: MakePlan | Stay | MoveOn | Conclude | None = plan if plan.steps else None
         while decision is not None and not isinstance(decision, Conclude):
-            calls = self.steps.follow(decision)[: self.budget.calls_left]
+            calls = (await self.steps.follow(decision))[: self.budget.calls_left]
             step = self.state.step
             if self.changes.looked_up_for(calls[0]):
                 calls[0] = await self.asker.select_to_do(calls[0])
@@ -125,7 +125,7 @@ class Planner:
         tool = None
         if finders and not any(each.is_amount for each in guessed):
             query = " ".join([call.tool, *missing])
-            likely = self.ranking.likeliest(query, finders, LIKELY_FINDERS)
+            likely = await self.ranking.likeliest(query, finders, LIKELY_FINDERS)
             tool = await self.asker.select_to_find(call, missing, finders, likely)
         if tool:
             purpose = f"Find {', '.join(missing)} for {call.tool}"
@@ -170,7 +170,7 @@ class Planner:
             looks_up = any(tool.read_only and tool.upstream for tool in choices)
             purpose = "action" if looks_up else "change"
         names = [tool.name for tool in choices]
-        likely = self.ranking.likeliest(query, names, LIKELY_TOOLS)
+        likely = await self.ranking.likeliest(query, names, LIKELY_TOOLS)
         plan = await self.asker.plan(names, likely, purpose)
         return plan.model_copy(update={"steps": self.once_each(plan.steps)})
 

@@ -82,7 +82,7 @@ class Reader:
         """The answers to a question of the request, and to the rest of it, which is asked with what
         the first one found; None where one of them is not certain."""
         self.steps.plan([first, then], {})
-        self.steps.start(first, asks=True)
+        await self.steps.start(first, asks=True)
         found = await self.read_for(self.state.search, "short answer", readings=1)
         name = name_in(found.final_answer, first) if found and found.success else None
         self.steps.end(success=name is not None, notes=found.final_answer if found else "")
@@ -94,7 +94,7 @@ class Reader:
         self.steps.revise([rest])
         self.forget()
         self.best.keep(found.final_answer, ONE_OF_TWO)
-        self.steps.start(rest, asks=True)
+        await self.steps.start(rest, asks=True)
         last = await self.read_for([name], wants, readings=1)
         self.steps.end(success=last is not None, notes=self.best.text or "")
         if self.best.text:
@@ -217,7 +217,7 @@ class Reader:
         for step, group in zip(steps, groups, strict=True):
             if self.facts and self.budget.seconds_left < longest:
                 return len(self.facts) > before, False
-            self.steps.start(step)
+            await self.steps.start(step)
             # A small model goes on with a list after the last of its facts.
             said = [each for each in await self.asker.facts(group) if self.stands(each, least=1)]
             found = borne_out(self.state, said, self.facts)

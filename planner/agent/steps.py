@@ -30,12 +30,12 @@ class Steps:
     calls: ModelCalls
     emit: Callable[[Event], None]
 
-    def make(self, plan: MakePlan) -> None:
+    async def make(self, plan: MakePlan) -> None:
         """Make a plan, and begin with its first step."""
         objectives = _distinct([step.objective for step in plan.steps])
         steps = zip(objectives, plan.steps, strict=True)
         self.plan(objectives, {objective: step.tool for objective, step in steps if step.tool})
-        self.start(objectives[0])
+        await self.start(objectives[0])
 
     def plan(self, objectives: Sequence[str], tools: dict[str, str], known: str = "") -> None:
         """Make a plan of these steps, each with its tool; `known` is what it is based on."""
@@ -48,12 +48,13 @@ class Steps:
             )
         )
 
-    def start(self, objective: str, asks: bool = False) -> None:
+    async def start(self, objective: str, asks: bool = False) -> None:
         """Begin a step; `asks`: its objective is a question, which is read for in place of the
         request."""
         number = len(self.state.steps) + 1
         shown = self.state.offered
-        offered = [name for name in self.ranking.for_step(objective) if name not in shown]
+        brought = await self.ranking.for_step(objective)
+        offered = [name for name in brought if name not in shown]
         self.emit(StepStarted(number=number, objective=objective, offered=offered, asks=asks))
         if objective in self.state.later_steps:  # it is no longer a later one
             self.revise([step for step in self.state.later_steps if step != objective])
@@ -62,20 +63,20 @@ class Steps:
         number = len(self.state.steps)
         self.emit(StepConcluded(number=number, success=success, notes=notes))
 
-    def begin_single(self) -> None:
+    async def begin_single(self) -> None:
         """The step that a request is for: the one that is planned next, or a new one."""
         prompt, planned = self.state.part.request.prompt, self.state.step
         if planned and prompt not in self.state.later_steps:
             return
         if planned:
             self.end(success=False, notes="Left out.")
-        self.start(prompt)
+        await self.start(prompt)
 
-    def follow(self, decision: MakePlan | Stay | MoveOn) -> list[Call]:
+    async def follow(self, decision: MakePlan | Stay | MoveOn) -> list[Call]:
         """Record what was decided; returns the next tool calls."""
         match decision:
             case MakePlan():
-                self.make(decision)
+                await self.make(decision)
                 first = decision.steps[0]
                 return [Call(prompt=first.objective, tool=first.tool or "")]
             case Stay():
@@ -87,7 +88,7 @@ class Steps:
                 self.calls.shorten_past()
                 planned = [*self.state.later_steps, self.state.prompt]
                 self.revise(decision.later_steps)
-                self.start(decision.objective or planned[0])
+                await self.start(decision.objective or planned[0])
                 return decision.tool_calls
 
     def revise(self, later_steps: list[str] | None) -> None:
@@ -103,7 +104,7 @@ class Steps:
         said = self.inbox.steering()
         for each in said:
             shown = self.state.offered
-            brought = self.ranking.for_step(each.hint) if each.hint else []
+            brought = self.ranking.for_hint(each.hint) if each.hint else []
             self.emit(
                 SteeringTaken(
                     steering=each,

@@ -11,10 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from statistics import fmean, pstdev
 from types import MappingProxyType
+from typing import TypeVar
 
 from planner.evidence.passages import around
 from planner.evidence.words import TOKEN, is_name, named, tokens, words
 from planner.passage import Passage
+
+Compared = TypeVar("Compared")
 
 DEFINED_WEIGHT = 3
 """A word of a name that a passage defines counts as often as so many words of its text: such a name
@@ -125,7 +128,7 @@ def ranked(
     scores, of_added = index.scores(chosen), index.scores(added)
     of_left_out = index.scores(asked - chosen)
     names = named_in(passages, query)
-    closer = _closer(alike)
+    nearer = closer(alike)
     scored = []
     for number, passage in enumerate(passages):
         score = scores[number] + ADDED_WEIGHT * of_added[number]
@@ -134,13 +137,13 @@ def ranked(
             continue
         if names & {*tokens(passage.text), *tokens(passage.heading)}:
             score *= NAMED_LIFT
-        score *= math.exp(ALIKE_WEIGHT * closer.get(passage, 0.0))
+        score *= math.exp(ALIKE_WEIGHT * nearer.get(passage, 0.0))
         scored.append((score * weight(passage.source, asked), number))
     return [passages[number] for _, number in sorted(scored, key=lambda each: (-each[0], each[1]))]
 
 
-def _closer(alike: Alike) -> dict[Passage, float]:
-    """By how many standard deviations passages are closer to a question than the others."""
+def closer(alike: Mapping[Compared, float]) -> dict[Compared, float]:
+    """By how many standard deviations texts are closer to a question than the others."""
     if len(alike) < 2:
         return {}
     mean, deviation = fmean(alike.values()), pstdev(alike.values())

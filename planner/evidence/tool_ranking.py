@@ -2,16 +2,19 @@
 
 Small models choose badly among many tools, and each one costs some thirty tokens of prompt. So a
 pool beyond `MAX_SHOWN` is ranked by what its tools say of themselves, with BM25 (Robertson and
-Zaragoza, The Probabilistic Relevance Framework, 2009), and a handful is offered. What that finds
-and misses is measured in docs/evaluation.md.
+Zaragoza, The Probabilistic Relevance Framework, 2009) and by meaning, and a handful is offered.
+What that finds and misses is measured in docs/evaluation.md.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
 
-from planner.evidence.ranking import BM25
+from planner.errors import ModelUnavailable
+from planner.evidence.ranking import BM25, closer
 from planner.evidence.words import words
+from planner.models.encoder import Encoder
 from planner.protocol import RunRequest
 from planner.tools import ToolSpec
 
@@ -25,6 +28,13 @@ NAME_WEIGHT = 3
 """A word of a tool's name counts as often as so many words of its description."""
 MAX_LIFT = 0.5
 """Of the best match's score, added for a very high priority."""
+MAX_COMPARED = 64
+"""Tools whose meaning is compared with a query, the likeliest by their words."""
+MAX_COMPARED_CHARS = 600
+"""Characters of each that are."""
+ALIKE_WEIGHT = 0.8
+"""The exponent of the factor for the score of a tool that is one standard deviation closer to the
+query in meaning than the tools compared with it."""
 HALF_LIFT = 10
 """The priority that is lifted half as much."""
 
@@ -32,35 +42,62 @@ HALF_LIFT = 10
 class Ranking:
     """The tools of one pool, ranked for requests and steps."""
 
-    def __init__(self, tools: Sequence[ToolSpec]) -> None:
+    def __init__(self, tools: Sequence[ToolSpec], encoder: Encoder | None = None) -> None:
+        """Without an `encoder`, tools are ranked by their words alone."""
         self.tools = tools
         """In the pool's order, which decides between equals: highest priority first."""
         self._index = BM25([_document(tool) for tool in tools])
+        self._encoder = encoder
 
-    def for_request(self, request: RunRequest) -> list[str]:
+    async def for_request(self, request: RunRequest) -> list[str]:
         """The names offered from the start: all of a small pool. Else those that the request
         names, and the best for it."""
         if shown_whole(self.tools):
             return [tool.name for tool in self.tools]
-        return self._offered(f"{request.tool or ''} {request.prompt}", REQUEST_TOOLS)
+        query = f"{request.tool or ''} {request.prompt}"
+        return self._offered(query, await self._scores(query), REQUEST_TOOLS)
 
-    def for_step(self, objective: str) -> list[str]:
+    async def for_step(self, objective: str) -> list[str]:
         """The names a step needs: those its objective names, and the best for it; none of a pool
         that is shown whole."""
         if shown_whole(self.tools):
             return []
-        return self._offered(objective, STEP_TOOLS)
+        return self._offered(objective, await self._scores(objective), STEP_TOOLS)
 
-    def ranked(self, query: str) -> list[ToolSpec]:
+    def for_hint(self, hint: str) -> list[str]:
+        """The names that a hint brings, as for a step, but by their words alone: a hint is taken in
+        the moment it is read."""
+        if shown_whole(self.tools):
+            return []
+        return self._offered(hint, self._index.scores(words(hint)), STEP_TOOLS)
+
+    async def ranked(self, query: str) -> list[ToolSpec]:
         """Every tool, best first: by its match, lifted by its priority."""
-        return self._best_first(self._index.scores(words(query)))
+        return self._best_first(await self._scores(query))
 
-    def likeliest(self, query: str, names: Sequence[str], most: int) -> list[str]:
+    async def likeliest(self, query: str, names: Sequence[str], most: int) -> list[str]:
         """Of the tools with these names those that share a word with the query, best first."""
-        scores = self._index.scores(words(query))
+        scores = await self._scores(query)
         matched = {tool.name for tool, score in zip(self.tools, scores, strict=True) if score > 0}
         matched &= {*names}
         return [tool.name for tool in self._best_first(scores) if tool.name in matched][:most]
+
+    async def _scores(self, query: str) -> list[float]:
+        """How well each tool matches. Of those that share words with the query, what is closer to
+        it in meaning than the others counts more."""
+        scores = self._index.scores(words(query))
+        order = sorted(range(len(scores)), key=lambda number: -scores[number])
+        compared = [number for number in order[:MAX_COMPARED] if scores[number] > 0]
+        if self._encoder is None or len(compared) < 2:
+            return scores
+        texts = [_in_words(self.tools[number]) for number in compared]
+        try:
+            likeness = await self._encoder.likeness(query, texts)
+        except ModelUnavailable:  # gathering says so; tools are needed before a run can begin
+            return scores
+        for number, nearer in closer(dict(zip(compared, likeness.scores, strict=True))).items():
+            scores[number] *= math.exp(ALIKE_WEIGHT * nearer)
+        return scores
 
     def _best_first(self, scores: Sequence[float]) -> list[ToolSpec]:
         best = max(scores, default=0.0)
@@ -71,14 +108,20 @@ class Ranking:
         order = sorted(range(len(lifted)), key=lambda number: -lifted[number])
         return [self.tools[number] for number in order]
 
-    def _offered(self, query: str, most: int) -> list[str]:
+    def _offered(self, query: str, scores: Sequence[float], most: int) -> list[str]:
         named = [tool.name for tool in self.tools if _named(tool, query)]
-        return list(dict.fromkeys([*named, *(tool.name for tool in self.ranked(query)[:most])]))
+        best = self._best_first(scores)[:most]
+        return list(dict.fromkeys([*named, *(tool.name for tool in best)]))
 
 
 def shown_whole(tools: Sequence[ToolSpec]) -> bool:
     """Whether a pool is small enough to be shown whole."""
     return len(tools) <= MAX_SHOWN
+
+
+def _in_words(tool: ToolSpec) -> str:
+    """What a tool is for, as a text."""
+    return f"{tool.name.replace('_', ' ')}: {tool.description}"[:MAX_COMPARED_CHARS]
 
 
 def _document(tool: ToolSpec) -> Counter[str]:

@@ -3,11 +3,12 @@
 import json
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -19,9 +20,11 @@ from serving import Place, upstream
 from benchmarks.tools.__main__ import table
 from benchmarks.tools.data import Catalogue, Task, read
 from planner.agent.planning import LIKELY_TOOLS
+from planner.errors import ModelUnavailable
 from planner.evidence.ranking import BM25
 from planner.evidence.tool_ranking import MAX_SHOWN, REQUEST_TOOLS, STEP_TOOLS, Ranking
 from planner.evidence.words import words
+from planner.models.encoder import Encoder, Likeness
 from planner.protocol import RunRequest
 from planner.tools import ToolSpec
 
@@ -33,12 +36,26 @@ POOL = [
 ]
 
 
-def offered(prompt: str) -> list[str]:
-    return Ranking(POOL).for_request(RunRequest(prompt=prompt))
+def offered(
+    prompt: str,
+    pool: Sequence[ToolSpec] = POOL,
+    tool: str | None = None,
+    encoder: Encoder | None = None,
+) -> list[str]:
+    request = RunRequest(prompt=prompt, tool=tool)
+    return anyio.run(Ranking(pool, encoder).for_request, request)
+
+
+def for_step(objective: str, pool: Sequence[ToolSpec] = POOL) -> list[str]:
+    return anyio.run(Ranking(pool).for_step, objective)
+
+
+def ranked(query: str, pool: Sequence[ToolSpec], encoder: Encoder | None = None) -> list[ToolSpec]:
+    return anyio.run(Ranking(pool, encoder).ranked, query)
 
 
 def best(query: str, *tools: ToolSpec) -> str:
-    return Ranking(tools).ranked(query)[0].name
+    return ranked(query, tools)[0].name
 
 
 @pytest.mark.parametrize(
@@ -57,17 +74,16 @@ def test_words(text: str, expected: list[str]) -> None:
 
 
 def test_a_small_pool_is_shown_whole_in_its_order() -> None:
-    ranking = Ranking(POOL[:MAX_SHOWN])
     names = [tool.name for tool in POOL[:MAX_SHOWN]]
-    assert ranking.for_request(RunRequest(prompt="The weight of the engine")) == names
-    assert ranking.for_step("The weight of the engine") == []
+    assert offered("The weight of the engine", POOL[:MAX_SHOWN]) == names
+    assert for_step("The weight of the engine", POOL[:MAX_SHOWN]) == []
 
 
 def test_a_handful_of_a_large_pool_is_offered_the_best_first() -> None:
     names = offered("How much does the ticket cost? I want its price.")
     assert names[0] == "ticket_price"
     assert len(names) == REQUEST_TOOLS
-    steps = Ranking(POOL).for_step("Find the owners of the tunnel")
+    steps = for_step("Find the owners of the tunnel")
     assert steps[0] == "tunnel_owner"
     assert len(steps) == STEP_TOOLS
 
@@ -104,7 +120,7 @@ def test_a_word_of_the_query_counts_once_wherever_it_stands() -> None:
 def test_a_tool_that_is_named_is_offered(prompt: str, tool: str | None, named: bool) -> None:
     others = [spec(f"zzz_{number}") for number in range(MAX_SHOWN)]
     pool = [*others, spec("zzz", description="Unrelated. " * 30)]
-    names = Ranking(pool).for_request(RunRequest(prompt=prompt, tool=tool))
+    names = offered(prompt, pool, tool)
     assert ("zzz" in names, names[0] == "zzz") == (named, named)
     assert len(names) == REQUEST_TOOLS + named
 
@@ -112,16 +128,41 @@ def test_a_tool_that_is_named_is_offered(prompt: str, tool: str | None, named: b
 def test_every_tool_that_is_named_is_offered() -> None:
     names = [tool.name for tool in POOL]
     assert sorted(offered(" ".join(names))) == sorted(names)
-    assert {"wheel_age", "tunnel_price"} <= set(Ranking(POOL).for_step("wheel_age, tunnel_price"))
+    assert {"wheel_age", "tunnel_price"} <= set(for_step("wheel_age, tunnel_price"))
 
 
 def test_equals_keep_the_pools_order_and_priority_lifts() -> None:
     same = [spec(name, description="Same.") for name in ("x", "y", "z")]
-    ranking = Ranking(same)
-    assert ranking.ranked("same") == ranking.ranked("nothing like it") == same
+    assert ranked("same", same) == ranked("nothing like it", same) == same
     first, second = spec("read_log"), spec("read_file", priority=5)
     assert best("Read it", first, second) == "read_file"
     assert best("Read the log", first, second) == "read_log"
+
+
+class Near:
+    """Says that the texts with a word are near to anything."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    async def likeness(self, question: str, texts: Sequence[str]) -> Likeness:
+        return Likeness(scores=[float(self.word in text) for text in texts])
+
+
+class Broken:
+    async def likeness(self, question: str, texts: Sequence[str]) -> Likeness:
+        raise ModelUnavailable("Install it again.")
+
+
+def test_what_means_the_same_counts_more_among_those_that_share_a_word() -> None:
+    mail = spec("search_mail", "query", description="Search the mail for a date.")
+    day = spec("get_date", "day", description="The date of a day.")
+    rain = spec("get_rain", description="How much rain falls.")
+    asked = "the date in the letter"
+    assert ranked(asked, [mail, day, rain])[0] == day
+    assert ranked(asked, [mail, day, rain], Near("mail")) == [mail, day, rain]
+    assert ranked(asked, [mail, day, rain], Near("rain"))[-1] == rain
+    assert ranked(asked, [mail, day, rain], Broken())[0] == day
 
 
 texts = st.text(max_size=40) | st.sampled_from(["engine_weight", "files.search", "İ ß 搜", "a.b-c"])
@@ -147,19 +188,20 @@ pools = st.lists(tools, max_size=20, unique_by=lambda tool: tool.name)
 def test_a_ranking_is_a_permutation_of_the_pool_and_always_the_same(
     pool: list[ToolSpec], query: str
 ) -> None:
-    ranked = Ranking(pool).ranked(query)
-    assert sorted(tool.name for tool in ranked) == sorted(tool.name for tool in pool)
-    assert Ranking(pool).ranked(query) == ranked
-    assert Ranking(pool).ranked(f"{query} {query}") == ranked
+    found = ranked(query, pool)
+    assert sorted(tool.name for tool in found) == sorted(tool.name for tool in pool)
+    assert ranked(query, pool) == found
+    assert ranked(f"{query} {query}", pool) == found
 
 
 @given(pools, texts)
 def test_what_is_offered_is_in_the_pool_and_once(pool: list[ToolSpec], query: str) -> None:
-    ranking = Ranking(pool)
-    for names in (ranking.for_request(RunRequest(prompt=query)), ranking.for_step(query)):
+    brought = Ranking(pool).for_hint(query)
+    assert brought == for_step(query, pool)
+    for names in (offered(query, pool), brought):
         assert set(names) <= {tool.name for tool in pool}
         assert len(names) == len(set(names))
-    assert len(ranking.for_request(RunRequest(prompt=query))) >= min(len(pool), REQUEST_TOOLS)
+    assert len(offered(query, pool)) >= min(len(pool), REQUEST_TOOLS)
 
 
 # Through the agent
@@ -325,8 +367,11 @@ def test_the_benchmark_counts_the_needed_tools_among_the_first() -> None:
     needed = frozenset({"ticket_price", "tunnel_owner"})
     steps = ("The price of the ticket", "The owner of the tunnel")
     task = Task("1", "The price of the ticket, and what else I asked", steps, needed)
-    lines = table(Catalogue(POOL, [task], []), [task]).splitlines()
-    assert lines[2].startswith("| by question, pool order | 0.00 | 0.00 |")
+    lines = anyio.run(table, Catalogue(POOL, [task], []), [task], None).splitlines()
+    assert lines[2].startswith("| by question, plain BM25 | ")
+    assert lines[3].removeprefix("| by question, words alone ") == lines[4].removeprefix(
+        "| by question, shipped "
+    )
     assert lines[4].startswith("| by question, shipped | 0.50 |")
     assert lines[7].startswith("| by step, shipped | 1.00 (")
     assert lines[-3].startswith(f"| all tools | {len(POOL)}.0 | 1.00 |")

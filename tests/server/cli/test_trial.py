@@ -82,7 +82,7 @@ def test_a_slow_model_is_asked_as_long_as_there_is_time_and_still_counts(place: 
         return Hang() if QUESTIONS[0].text not in request.prompt else right(request)
 
     with ScriptedOllama(handler=asked) as place.ollama:
-        done = tried(place, FULL, "--minutes", "0.5")
+        done = tried(place, FULL, "--minutes", "0.2")
     assert done.returncode == 0, done.stderr
     count = sum(map(int, measured(done.stdout)[FULL]))
     assert 1 <= count < 12
