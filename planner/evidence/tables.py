@@ -48,6 +48,9 @@ MAX_STEPS = 5_000_000
 STEPS_AT_ONCE = 10_000
 DECIMALS = 10
 """Of a number that is worked out."""
+_DECODER = json.JSONDecoder()
+_JSON = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
+_SPACE = re.compile(r"\s*")
 _YAML_RECORD = re.compile(r"- [^\s:]+:(?: |\n)")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,10})?")
 _FLAGS = {"true": 1, "false": 0}
@@ -58,6 +61,7 @@ _ORDER = re.compile(
     r"(?P<by>\bORDER\s+BY\s+)(?P<terms>(?:[^()]|\([^()]*\))+?)(?=\s+LIMIT\b|\s*\)|\s*;?\s*\Z)",
     re.IGNORECASE,
 )
+_LAST = re.compile(r"\b(?:DESC|NULLS \w+)\Z", re.IGNORECASE)
 _COMMA = re.compile(r",(?![^(]*\))")
 """One that is not in brackets."""
 _ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION)
@@ -147,7 +151,7 @@ def unknown_last(sql: str) -> str:
 
 def _with_nulls_last(order: re.Match[str]) -> str:
     terms = (each.strip() for each in _COMMA.split(order["terms"]))
-    last = (each if " NULLS " in each.upper() else f"{each} NULLS LAST" for each in terms)
+    last = (each if _LAST.search(each) else f"{each} NULLS LAST" for each in terms)
     return order["by"] + ", ".join(last)
 
 
@@ -173,9 +177,10 @@ def says_something(rows: Sequence[Row]) -> bool:
 
 def _records(result: str) -> Sequence[Mapping[str, Any]]:
     """The records of a list in JSON or YAML, of the only list in an object, or of an object that
-    has each of them under its name."""
+    has each of them under its name. JSON may stand below a text, and records one below the
+    other."""
     try:
-        value = json.loads(result)
+        value = _in_json(result)
     except (ValueError, RecursionError):
         if len(result) > MAX_YAML_CHARS or not _YAML_RECORD.match(result):
             return []
@@ -191,6 +196,19 @@ def _records(result: str) -> Sequence[Mapping[str, Any]]:
     listed = value if isinstance(value, list) else []
     fits = MIN_ROWS <= len(listed) <= MAX_ROWS and all(isinstance(each, dict) for each in listed)
     return listed if fits else []
+
+
+def _in_json(result: str) -> Any:
+    """The value that a result ends with, from the first line on that may begin one, or all of them
+    if there are several. Raises `ValueError` if something else is left."""
+    begins = _JSON.search(result)
+    place = begins.end() if begins else 0
+    values = []
+    while place < len(result):
+        value, place = _DECODER.raw_decode(result, place)
+        values.append(value)
+        place = _SPACE.match(result, place).end()  # type: ignore[union-attr]  # it always matches
+    return values[0] if len(values) == 1 else values
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, Value]:

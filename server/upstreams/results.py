@@ -6,8 +6,9 @@ Pure functions, no connection.
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Any
 
 import mcp_types
@@ -24,6 +25,9 @@ MAX_ENTRIES = 60
 """Of a directory listing that is shown."""
 MAX_NAME_CHARS = 255
 """Of a file; no system allows longer names."""
+
+MAX_COMPARED_VALUES = 50
+"""Values of structured content that are looked for in the text beside it."""
 
 _TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
 _ARGUMENT_NAME = re.compile(r"[\w.$@:/\[\]-]{1,64}")
@@ -57,13 +61,36 @@ def cut(text: str, limit: int = MAX_TEXT_CHARS) -> str:
 
 
 def content_text(content: Iterable[mcp_types.ContentBlock], structured: Any) -> str:
-    """A result's blocks as one text; `structured` stands in when there is no block."""
-    blocks = [_block_text(block) for block in content]
-    if blocks or structured is None:
-        return "\n".join(blocks)
+    """A result's blocks as one text. MCP asks servers to say in it what `structured` has; where
+    they sum it up instead, or have no block, `structured` follows as JSON."""
+    text = "\n".join(_block_text(block) for block in content)
     if isinstance(structured, dict) and structured.keys() == {"result"}:
         structured = structured["result"]  # servers wrap what is not an object like this
-    return structured if isinstance(structured, str) else _json(structured)
+    if structured is None or (text and _says(text, structured)):
+        return text
+    data = structured if isinstance(structured, str) else _json(structured)
+    return f"{text}\n{data}" if text else data
+
+
+def _says(text: str, structured: Any) -> bool:
+    """Whether a text has most of the values of structured content, in plain or as JSON."""
+    values = list(islice(_values(structured), MAX_COMPARED_VALUES))
+    said = [each for each in values if each in text or json.dumps(each)[1:-1] in text]
+    return len(said) >= len(values) / 2
+
+
+def _values(data: Any) -> Iterator[str]:
+    match data:
+        case dict():
+            for each in data.values():
+                yield from _values(each)
+        case list():
+            for each in data:
+                yield from _values(each)
+        case None | bool():
+            return
+        case _:
+            yield str(data)
 
 
 def _block_text(block: mcp_types.ContentBlock) -> str:

@@ -176,7 +176,7 @@ def test_a_query_that_takes_too_long_is_ended() -> None:
         ("SELECT a FROM t ORDER BY b LIMIT 1", "SELECT a FROM t ORDER BY b NULLS LAST LIMIT 1"),
         (
             "SELECT a FROM t WHERE b = (SELECT b FROM t ORDER BY a DESC) ORDER BY MAX(a, b), c",
-            "SELECT a FROM t WHERE b = (SELECT b FROM t ORDER BY a DESC NULLS LAST) "
+            "SELECT a FROM t WHERE b = (SELECT b FROM t ORDER BY a DESC) "
             "ORDER BY MAX(a, b) NULLS LAST, c NULLS LAST",
         ),
         ("SELECT a FROM t ORDER BY b NULLS FIRST", "SELECT a FROM t ORDER BY b NULLS FIRST"),

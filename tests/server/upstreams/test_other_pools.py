@@ -1,6 +1,7 @@
 """Pools whose tools say things in other forms than Serena's: marked listings, names with spaces,
 dialects of regular expressions, paths from the root, errors in an object."""
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
-from replies import conclusion, found
+from fastmcp.tools import ToolResult
+from mcp_types import TextContent
+from replies import conclusion, found, plan
 from scripted_ollama import ScriptedOllama
 from serving import Place, served
 
@@ -24,6 +27,9 @@ FILES = {
     ".git/HEAD": "ref: refs/heads/buoy\n",
     "Makefile": "all:\n",
 }
+BUOYS = [
+    {"name": name, "depth": depth} for name, depth in (("Larus", 12), ("Uria", 31), ("Alca", 9))
+]
 ROOT = "/srv/skerry"
 
 
@@ -102,6 +108,15 @@ class OtherPool:
             raise ToolError(f"not an absolute path: {path}")
         return FILES[path.removeprefix(f"{ROOT}/")]
 
+    def buoys_in_data(self) -> ToolResult:
+        """List the buoys."""
+        return ToolResult(content="3 buoys", structured_content={"buoys": BUOYS})
+
+    def buoys_one_by_one(self) -> ToolResult:
+        """List the buoys."""
+        blocks = [TextContent(type="text", text=json.dumps(each, indent=2)) for each in BUOYS]
+        return ToolResult(content=blocks, structured_content={"result": BUOYS})
+
     def symbol_body(self, symbol: str) -> dict[str, Any]:
         """Show the text of a symbol."""
         return {"status": "error", "message": "The index is not built.", "symbol": symbol}
@@ -146,6 +161,22 @@ async def test_a_path_from_the_root_stays_where_both_of_its_parts_were_seen(
         async with place.client() as client:
             await client.call("plan_and_answer", prompt="What does the changed file say?")
     assert pool.calls == [("read_whole_path", whole)]
+
+
+@pytest.mark.parametrize("tool", ["buoys_in_data", "buoys_one_by_one"])
+async def test_a_list_is_one_wherever_a_server_puts_it(pool: OtherPool, tool: str) -> None:
+    ollama = pool.place.ollama
+    ollama.expect(plan(tool))
+    ollama.expect({"sql": f"SELECT name FROM {tool} ORDER BY depth DESC LIMIT 1"})
+    ollama.expect(found("Uria lies deepest."))
+    with pool.of(tool) as place:
+        async with place.client() as client:
+            result = await client.call("plan_and_answer", prompt="Which buoy is deepest?")
+    assert result.whole
+    listed, queried = (action["tool_calls"][0] for action in result.whole["actions"])
+    assert listed["result"].count("Larus") == 1
+    assert queried["result"] == '{"name": "Uria"}'
+    assert result.whole["answer"] == "Uria lies deepest."
 
 
 async def test_an_object_that_only_says_an_error_is_one(pool: OtherPool) -> None:
