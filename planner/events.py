@@ -139,6 +139,8 @@ class ItemStarted(BaseEvent):
     of: int
     """How many there are."""
     prompt: str
+    before: list[str] = []
+    """The items before it and their answers, which its prompts begin with."""
 
 
 class PassagesGathered(BaseEvent):

@@ -137,6 +137,12 @@ class Part:
     brief: events.BriefMade | None = None
     opening: list[events.ModelCalled] = field(default_factory=list)
     """What a model was asked before the first tool call, and what it replied."""
+    before: list[str] = field(default_factory=list)
+    """Of an item: the items before it and their answers."""
+
+    @property
+    def is_item(self) -> bool:
+        return self.request is not self.asked
 
     @property
     def ends_at(self) -> float:
@@ -228,6 +234,11 @@ class RunState:
         return self.parts[-1].asked if self.parts else None
 
     @property
+    def opens(self) -> Part:
+        """The request that prompts begin with: the run's first one, or the item that is met."""
+        return self.part if self.part.is_item else self.parts[0]
+
+    @property
     def prompt(self) -> str:
         """What is met now: the newest request, or an item of it."""
         return self.parts[-1].request.prompt if self.parts else ""
@@ -296,12 +307,12 @@ class RunState:
     @property
     def shown_iterations(self) -> list[Iteration]:
         """Those whose results are in prompts. The gathering is, as long as the first step is: the
-        plan is made from it."""
-        gathered = not self.steps_in_short
+        plan is made from it. An item's prompts have nothing of the items before it."""
+        gathered, item = not self.steps_in_short, bool(self.parts) and self.part.is_item
         return [
             each
             for each in self.iterations
-            if (gathered if each.step == 0 else each.number > self.compressed_up_to)
+            if (each.number > self.compressed_up_to if each.step or item else gathered)
         ]
 
     @property
@@ -334,10 +345,11 @@ class RunState:
 
     @property
     def passages(self) -> list[Passage]:
-        """All passages that the models were shown, each once."""
+        """All passages that the models were shown for this request, or this item, each once."""
+        first = self.part.first if self.parts and self.part.is_item else 0
         shown = {
             (each.source, each.first, each.last): each
-            for iteration in self.iterations
+            for iteration in self.iterations[first:]
             if iteration.gathered
             for each in iteration.gathered.passages
         }
@@ -397,7 +409,10 @@ class RunState:
                 if event.number == 1:  # it takes the place of the request
                     spent = self.parts.pop().spent
                 self._begin(_item(part.asked, event), part.asked, spent)
+                self.part.before = list(event.before)
                 self.later_steps, self.planned_tools = [], {}
+                self._first_open = len(self.iterations)
+                self.compressed_up_to = len(self.iterations) - 1
             case events.ModelCalled():
                 self.ledger.append(event)
                 if event.role not in events.ASIDE:

@@ -173,12 +173,13 @@ class _Run:
         met = await self.meet()
         if isinstance(met, RunFinished):
             return met
-        ends = []
+        ends: list[RunFinished] = []
         for number, prompt in enumerate(met, 1):
             if self.state.step:
                 self.steps.end(success=False)
             self.asker.may_change = False
-            self.emit(ItemStarted(number=number, of=len(met), prompt=prompt))
+            before = [f"{asked}\n{end.answer}" for asked, end in zip(met, ends, strict=False)]
+            self.emit(ItemStarted(number=number, of=len(met), prompt=prompt, before=before))
             end = await self.meet()
             assert isinstance(end, RunFinished), "an item is not divided"
             ends.append(end)

@@ -11,7 +11,8 @@ _FIRST = re.compile(rf"(?:\A|[\n:：.。;；?？!！]) *{_MARK.format(number=1)}
 
 def listed(request: str) -> tuple[str, list[str]]:
     """The items of a list in a request, with numbers from 1 on, and what stands before it. What
-    stands in a paragraph after it is part of each. No items if there are not two at least."""
+    stands in a paragraph after it is part of each. No items if there are not two at least, or if
+    the list is not in the first paragraph or the second: it may be of a text that was pasted."""
     mark = _FIRST.search(request)
     if mark is None:
         return request, []
@@ -25,6 +26,6 @@ def listed(request: str) -> tuple[str, list[str]]:
             break
         [rest] = others
     items[-1], _, after = items[-1].partition("\n\n")
-    if len(items) < 2:
+    if len(items) < 2 or "\n\n" in before:
         return request, []
     return before, [f"{each}\n{after}".strip() for each in items]

@@ -69,7 +69,7 @@ class Prompts:
             return harmless([own, user(question)])
         acting = state.wants == "action" and role not in BEFORE_ACTING
         messages = [self.system_act if acting else self.system]
-        opening = state.parts[0].opening if state.parts else []
+        opening = state.opens.opening if state.parts else []
         left_out: Role | None = "brief" if acting else None
         request = self._request(state)
         for call in opening:
@@ -93,7 +93,9 @@ class Prompts:
             return [message for each in due for message in each]
 
         before = begun(shown[0].number - 1 if shown else len(state.iterations), math.inf)
-        if request and (before or state.iterations):  # what follows comes after it
+        if request and (
+            before or state.iterations[state.opens.first :]
+        ):  # what follows comes after it
             messages.append(user(request))
             request = ""
         messages += before
@@ -210,13 +212,11 @@ class Prompts:
 
     def _request(self, state: RunState) -> str:
         tools = self._listed("this request", state.started.offered if state.started else [])
-        first = state.parts[0].request if state.parts else None
-        before = (
-            fill("said_before", said=fenced(first.said_before))
-            if first and first.said_before
-            else ""
-        )
-        prompt = first.prompt if first else ""
+        said, prompt = "", ""
+        if state.parts:
+            said = joined(state.opens.request.said_before, *state.opens.before)
+            prompt = state.opens.request.prompt
+        before = fill("said_before", said=fenced(said)) if said else ""
         return fill("request", known=joined(tools, before), prompt=prompt)
 
     def _current(self, state: RunState, step: Step) -> str:

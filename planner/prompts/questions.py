@@ -49,7 +49,7 @@ def select(state: RunState) -> str:
 def _asked_first(state: RunState, question: str) -> str:
     """The first question about a request. The first request of a run comes before it; any later one
     is part of it."""
-    if len(state.parts) < 2:
+    if state.part is state.opens:
         return question
     return joined(fill("next_request", prompt=short_request(state)), question)
 
@@ -171,7 +171,7 @@ def repair(state: RunState, problem: str) -> str:
 def plan(state: RunState, likely: Sequence[ToolSpec] = (), purpose: PlanFor = "question") -> str:
     """The plan, with the tools that are `likely` to be needed."""
     if purpose == "action":
-        first = len(state.parts) == 1 and not state.iterations  # it stands before this
+        first = state.part is state.opens and not state.part_iterations  # it stands before this
         return fill("ask_plan_action", request="" if first else f"Request: {short_request(state)}")
     listed = catalogue(likely) or "-"
     if purpose == "change":
@@ -221,4 +221,4 @@ def short_request(state: RunState) -> str:
     """The request once more, short: small models answer what they read last. A later request of the
     run is shown nowhere else, and so here as a whole."""
     prompt = state.question
-    return one_line(prompt, longest=300) if len(state.parts) < 2 else prompt
+    return one_line(prompt, longest=300) if state.part is state.opens else prompt

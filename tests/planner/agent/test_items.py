@@ -49,6 +49,28 @@ async def test_each_item_is_met_by_itself(pool: DictionaryPool) -> None:
     quotes = "\n".join(ran.state.quotes)
     assert f"{CONSTANT} = {VALUE}" in quotes
     assert f"def {FUNCTION}" in quotes
+    *_, last = ran.asked
+    assert "What is" in last.messages[1]["content"]
+    assert f"{CONSTANT} is {VALUE}." in last.messages[1]["content"]  # the answer before
+    assert last.text.count(f"def {FUNCTION}") == 1  # and nothing else of it
+
+
+async def test_many_items_fit_into_a_small_context(pool: DictionaryPool) -> None:
+    questions = [f"{n}. What is {CONSTANT} on day {n}?" for n in range(1, 9)]
+    pool.files["jobs/long.py"] = "\n\n".join(
+        f"def use_{n}() -> int:\n    # {'constant days ' * 20}\n    return {CONSTANT} + {n}"
+        for n in range(40)
+    )
+    ran = await planned(
+        *[found(f"{CONSTANT} is {VALUE}.")] * 8,
+        pool=pool,
+        prompt="\n".join(questions),
+        context_tokens=4096,
+    )
+    assert ran.state.status == "answered"
+    assert ran.state.answer.count(str(VALUE)) == 8
+    lengths = [len(asked.text) for asked in ran.asked]
+    assert max(lengths) - min(lengths) < 2000
 
 
 async def test_what_one_item_lacks_makes_the_whole_partial(pool: DictionaryPool) -> None:

@@ -18,6 +18,7 @@ from planner.evidence.items import MAX_ITEMS, listed
         ("Compare version 1. and 2. please", None, []),
         ("Step 1. do x. Step 2. do y.", None, []),
         ("Only this: 1. one", None, []),
+        ("Sum this up:\n\nDear all,\n\n1. When do we meet?\n2. Where?", None, []),
     ],
 )
 def test_items_of_a_request(request_: str, before: str | None, items: list[str]) -> None:
