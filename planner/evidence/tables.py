@@ -7,10 +7,10 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import yaml
@@ -190,12 +190,21 @@ def _records(result: str) -> Sequence[Mapping[str, Any]]:
             return []
     if isinstance(value, dict):
         lists = [each for each in value.values() if isinstance(each, list) and each]
-        by_name = all(isinstance(each, dict) for each in value.values())
+        by_name = all(isinstance(each, dict) for each in value.values()) and _common(value.values())
         named = [{"name": name} | each for name, each in value.items()] if by_name else None
         value = lists[0] if len(lists) == 1 else named
     listed = value if isinstance(value, list) else []
     fits = MIN_ROWS <= len(listed) <= MAX_ROWS and all(isinstance(each, dict) for each in listed)
     return listed if fits else []
+
+
+def _common(records: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The names under which all records have a plain value. Groups have none."""
+    plain = (
+        {name for name, each in record.items() if not isinstance(each, list | dict)}
+        for record in records
+    )
+    return reduce(set.intersection, plain, next(plain, set()))
 
 
 def _in_json(result: str) -> Any:

@@ -100,6 +100,7 @@ def test_so_is_the_only_list_of_an_object() -> None:
         "- a\n- b\n- c",
         "- a: &x 1\n- a: *x\n- a: *x",
         "- a: [\n- b\n- c",
+        json.dumps({path: {"Class": [{"line": 3}]} for path in ("a.py", "b.py", "c.py")}),
         "No events were found.",
         "",
     ],

@@ -209,15 +209,15 @@ Step 2 of 2: qwen2.5-coder:1.5b read the results again (N tokens in, N out, 0.0 
 async def test_the_items_of_a_list_are_headings(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(found(f"{CONSTANT} is {VALUE}."))
     ollama.expect(found("It is in jobs/secret.py."))
-    prompt = f"1. What is {CONSTANT}? 2. In which file is it?"
+    prompt = f"1. What is {CONSTANT}? 2. In which file is {CONSTANT}?"
     async with client_of(place) as client:
         whole = await client.chat.completions.create(**asked(prompt))
     assert placed(whole.choices[0].message.content or "") == snapshot("""\
 1\\. What is UNIQUE_CONSTANT_VERIFICATION_ZX9?
 ---------------------------------------------
 
-2\\. In which file is it?
-------------------------
+2\\. In which file is UNIQUE_CONSTANT_VERIFICATION_ZX9?
+------------------------------------------------------
 
 Final conclusion reached
 ------------------------
