@@ -40,8 +40,8 @@ ASIDE: Sequence[Role] = ("words", "files", "select", "arguments", "query", "agai
 """Asked beside the conversation: neither the question nor the reply is in later prompts."""
 
 MadeBy = Literal["lookup", "choice", "query"]
-"""Why a tool call is made: to gather passages, by a model's choice, or to run a model's query of a
-list."""
+"""Why a tool call is made: code gathers passages, a model or the caller chose it, or code runs a
+model's query of a list."""
 
 FinalStatus = Literal["answered", "partial", "not_found", "refused", "failed", "cancelled"]
 """How a run ended. `partial`: a limit or a fault cut it short, and the answer says what was found;
@@ -112,7 +112,6 @@ class ToolSelected(BaseEvent):
     prompt: str
     """What the tool should find."""
     by: MadeBy = "choice"
-    """`lookup`: code looks up names of the request; `choice`: a model or the caller chose."""
     beside: bool = False
     """Whether it was chosen together with the tool before."""
 

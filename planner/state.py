@@ -346,7 +346,7 @@ class RunState:
     @property
     def passages(self) -> list[Passage]:
         """All passages that the models were shown for this request, or this item, each once."""
-        first = self.part.first if self.parts and self.part.is_item else 0
+        first = self.opens.first if self.parts else 0
         shown = {
             (each.source, each.first, each.last): each
             for iteration in self.iterations[first:]

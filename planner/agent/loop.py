@@ -254,7 +254,7 @@ class _Run:
             self.budget.hold()
             return await self.planner.answer() or await self.planner.follow_plan()
         brief = await self.asker.brief()
-        if self.request == self.state.request and (items := self.items(brief)):
+        if not self.state.part.is_item and (items := self.items(brief)):
             return items
         may_be_order = brief.wants == "action" and not self.changes.possible
         if may_be_order:  # small models take many a question for an order

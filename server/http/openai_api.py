@@ -36,14 +36,15 @@ from server.views.progress import HEARTBEAT_SECONDS, message
 from server.views.report_text import done_in_words, warned
 
 IN_CONTENT = (
-    *(events.ApprovalAsked, events.ApprovalDecided, events.PlanMade, events.PlanRevised),
-    *(
-        events.ItemStarted,
-        events.RunFinished,
-        events.StepConcluded,
-        events.StepContinued,
-        events.StepStarted,
-    ),
+    events.ApprovalAsked,
+    events.ApprovalDecided,
+    events.ItemStarted,
+    events.PlanMade,
+    events.PlanRevised,
+    events.RunFinished,
+    events.StepConcluded,
+    events.StepContinued,
+    events.StepStarted,
 )
 """The events in the content; the others are reasoning."""
 

@@ -43,7 +43,7 @@ class Document:
                 failed = "" if success else "Without success. "
                 return f"{failed}{line(notes)}".rstrip() + "\n\n"
             case events.RunFinished():
-                concludes = self._later is not None or self.state.request != self.state.part.request
+                concludes = self._later is not None or self.state.part.is_item
                 heading = _heading(CONCLUSION) if concludes else ""
                 return f"{heading}{_conclusion(event)}"
         return ""

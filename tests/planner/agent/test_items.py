@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from in_memory import DictionaryPool, Fast, approve, planned
 from planted import CLASS, CONSTANT, FUNCTION, SOURCE, VALUE
-from replies import deed, found, nowhere, plan, was_done, words
+from replies import conclusion, deed, found, nowhere, plan, was_done, words
 
 from planner.errors import ModelUnavailable
 from planner.events import ItemStarted
@@ -80,7 +80,7 @@ async def test_what_one_item_lacks_makes_the_whole_partial(pool: DictionaryPool)
         plan("list_dir"),
         {"path": "jobs"},
         nowhere(),
-        {"decision": "conclude", "final_answer": "Not found.", "success": False},
+        conclusion("Not found.", success=False),
         found(IN_FILE),
         pool=pool,
         prompt=f"1. Who greets the {CLASS}? 2. {PLACE_ASKED}",
@@ -122,7 +122,7 @@ async def test_what_an_order_may_change_the_next_question_may_not(pool: Dictiona
         plan("list_dir"),
         {"path": "jobs"},
         nowhere(),
-        {"decision": "conclude", "final_answer": "Not found.", "success": False},
+        conclusion("Not found.", success=False),
         pool=pool,
         prompt=f"1. {WRITE_ORDERED} 2. Who greets the {CLASS}?",
         **ALLOWED,
