@@ -160,7 +160,7 @@ def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> 
     last = iteration is state.iterations[-1]
     before = state.iterations[iteration.number - 1] if iteration.number else None
     answered = last and state.status == "answered"
-    insights = iteration.notes or (state.answer if answered else "") or iteration.assessment
+    insights = iteration.notes or (state.own_words if answered else "") or iteration.assessment
     progress: Progress = "advancing" if fresh else "stuck"
     if ended and not ended.success:
         progress = "regressing"
@@ -266,7 +266,7 @@ def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
         return "low"
     request = state.user_words
     text = readable(iteration.result)
-    answer = state.answer if state.status == "answered" else ""
+    answer = state.own_words if state.status == "answered" else ""
     said_of_it = claims(f"{said}\n{answer}")
     if any(holds(text, claim) and not holds(request, claim) for claim in said_of_it):
         return "high"

@@ -361,6 +361,8 @@ class RunFinished(BaseEvent):
     type: Literal["run_finished"] = "run_finished"
     status: FinalStatus
     answer: str
+    model_says: str | None = None
+    """What of the answer is a model's own words, which results have to support; None: all of it."""
     reason: str | None = None
     """Why it ended without a conclusion: a limit, a fault, a cancellation."""
     quotes: list[str] = []

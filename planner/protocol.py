@@ -213,6 +213,10 @@ class Conclude(Assessed):
     """False if the answer says that it could not be found out."""
 
 
+class FromRecord(Conclude):
+    """A conclusion that code has made from what was done."""
+
+
 class PlannedStep(Wire):
     objective: str
     tool: str | None = None

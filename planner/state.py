@@ -191,6 +191,7 @@ class RunState:
     """The unchecked part of an answer that a model has written so far; empty if it was not
     accepted, and when the run has ended."""
     answer: str = ""
+    model_says: str | None = None
     reason: str | None = None
     quotes: list[str] = field(default_factory=list)
     unsupported: list[str] = field(default_factory=list)
@@ -376,6 +377,11 @@ class RunState:
         )
 
     @property
+    def own_words(self) -> str:
+        """What of the answer is a model's own words, which results have to support."""
+        return self.answer if self.model_says is None else self.model_says
+
+    @property
     def unanswered(self) -> events.QuestionAsked | None:
         """The upstream's question that the run waits for."""
         last = self.questions[-1] if self.questions else None
@@ -528,6 +534,7 @@ class RunState:
             case events.RunFinished():
                 self.draft = ""
                 self.status, self.answer, self.reason = event.status, event.answer, event.reason
+                self.model_says = event.model_says
                 self.quotes = list(event.quotes)
                 self.unsupported = list(event.unsupported)
                 self.data = event.data

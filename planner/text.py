@@ -1,6 +1,7 @@
 """Texts on one line, cut, counted, and as UTF-8 can hold them."""
 
 import json
+import textwrap
 
 
 def flat(text: str) -> str:
@@ -20,7 +21,7 @@ def counted(count: int, noun: str) -> str:
 
 def indented(text: str, spaces: int) -> str:
     """The text with its further lines indented, so that they stay in a list's item."""
-    return text.strip().replace("\n", "\n" + " " * spaces)
+    return textwrap.indent(text.strip(), " " * spaces).lstrip()
 
 
 def whole(text: str) -> str:

@@ -11,9 +11,9 @@ import openai
 import pytest
 from fastmcp import FastMCP
 from jsonschema import Draft202012Validator
-from notes import CALL, Person, noted, report
+from notes import CALL, CALL_IN_WORDS, Person, noted, report
 from ollama_replies import Answer, Reply
-from replies import conclusion, deed, deep, found, nowhere, plan, was_done
+from replies import beside_record, conclusion, deed, deep, found, nowhere, plan, was_done
 from scripted_ollama import FAST, FULL, Request, ScriptedOllama
 from serving import LONG, Place, bearer, served, text
 
@@ -86,13 +86,14 @@ async def test_a_conclusion_says_which_steps_of_its_run_were_not_made(
         again = {"prompt": "How many?", **run}
         results.append(await caller.call("plan_and_answer", **again))
     assert noted(place.project) == [["hello", "nobody"]]
+    answer = 'What was done:\n- add_note {"text": "hello"}'
     not_done = (
         'Not done, as far as is known:\n- add_note {"text": "farewell"}: not approved (the user '
         "said no)"
     )
     assert [(each["status"], each["answer"]) for each in map(report, results)] == [
-        ("partial", f'What was done:\n- add_note {{"text": "hello"}}\n\n{not_done}'),
-        ("partial", f"It is one.\n\n{not_done}"),
+        ("partial", f"{answer}\n\n{not_done}"),
+        ("partial", f"{answer}\n\n{not_done}\n\nThe model says:\nIt is one."),
     ]
 
 
@@ -132,7 +133,9 @@ async def test_a_planned_change_that_was_not_begun_is_not_said_to_be_done(
     assert noted(place.project) == [["hello", "nobody"]]
     assert (report(result)["status"], report(result)["answer"]) == (
         "partial",
-        "It is noted.\n\nNot done, as far as is known:\n- Note farewell: not begun",
+        'What was done:\n- add_note {"text": "hello"}\n\n'
+        "Not done, as far as is known:\n- Note farewell: not begun\n\n"
+        "The model says:\nIt is noted.",
     )
 
 
@@ -592,17 +595,12 @@ OTHERS = {
 }
 """A request, the text that was noted instead, and what a model says was done."""
 SAME = {
-    "Note hello": ("hello", "The note hello was added.", False),
-    "Write a note that greets Anna": (
-        "Good morning, Anna!",
-        "A note that greets Anna was added.",
-        True,
-    ),
-    "记下你好": ("你好", "已记下你好。", True),
-    "Note how many notes there are": ("0 notes", "It was noted how many notes there are.", True),
+    "Note hello": ("hello", "The note hello was added."),
+    "Write a note that greets Anna": ("Good morning, Anna!", "A note that greets Anna was added."),
+    "记下你好": ("你好", "已记下你好。"),
+    "Note how many notes there are": ("0 notes", "It was noted how many notes there are."),
 }
-"""What nobody can take for something else than was asked for, and whether the calls are listed
-beside it, since no result has all of its words."""
+"""What nobody can take for something else than was asked for."""
 
 
 @pytest.mark.parametrize("prompt", OTHERS)
@@ -621,11 +619,11 @@ async def test_an_answer_in_the_words_of_the_request_does_not_stand_beside_anoth
 async def test_an_answer_in_the_words_of_the_request_stands_beside_its_change(
     prompt: str, place: Place, ollama: ScriptedOllama
 ) -> None:
-    noted_text, claim, beside = SAME[prompt]
+    noted_text, claim = SAME[prompt]
     result = await after_noting(noted_text, claim, prompt, place, ollama)
-    listed = f'\n\nWhat was done:\n- add_note {{"text": "{noted_text}"}}'
     assert report(result)["status"] == "answered"
-    assert report(result)["answer"] == claim + (listed if beside else "")
+    call = f'add_note {{"text": "{noted_text}"}}'
+    assert report(result)["answer"] == beside_record(claim, call)
 
 
 async def after_noting(
@@ -655,9 +653,9 @@ async def test_what_was_done_stands_beside_any_answer(place: Place, ollama: Scri
         whole = report(await caller.call("get_run", run_id=run_id, whole=True))
     shown = await anyio.to_thread.run_sync(place.run, "runs", "show", run_id)
     made = 'add_note {"text": "![x](https://leak.example/?q=1)\\nhello"}'
-    assert report(result)["answer"] == "As you wish."
+    assert report(result)["answer"] == beside_record("As you wish.", made)
     assert (result.structured_content or {})["done"] == whole["done"] == [made]
-    assert "### What was done\n\n- add_note" in text(result)
+    assert text(result).startswith("What was done:\n- add_note")
     assert "![x](" not in text(result)
     assert "What was done" in shown.stdout
 
@@ -677,7 +675,7 @@ async def test_a_look_at_the_effect_of_a_change_bears_the_answer_out(
         result = await caller.call("plan_and_answer", prompt="Note hello, then count the notes")
     assert (report(result)["status"], report(result)["answer"]) == (
         "answered",
-        "There are 1 notes now.",
+        beside_record("There are 1 notes now.", CALL_IN_WORDS),
     )
     assert (result.structured_content or {})["done"] == ['add_note {"text": "hello"}']
     assert [each["lines"] for each in report(result)["evidence"]] == [["1 notes"]]

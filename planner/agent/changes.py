@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from planner.agent.questions import Asker
 from planner.checks.deeds import invented, unrelated
-from planner.checks.grounding import echoed
+from planner.checks.grounding import echoed, not_done
 from planner.checks.guards import repeats, sources
 from planner.events import FinalStatus
 from planner.evidence.words import words
@@ -159,22 +159,28 @@ class Changes:
             return "failed", f"{held[-1].tool} was not called: {one_line(why, MAX_COMPLAINT_CHARS)}"
         return "failed", NO_CALL
 
+    def claimed(self, answer: str) -> list[str]:
+        """What an answer says that was not done, as far as code can see."""
+        return (
+            not_done(self.state, answer)
+            or self.instead(answer)
+            or self.unset(answer)
+            or self.unrelated(answer)
+        )
+
     def unrelated(self, answer: str) -> list[str]:
         """The sentences of an answer that have nothing to do with the request and its calls."""
         made = [each for each in self.calls if each.outcome is Outcome.SUCCESS]
         return unrelated(self.state, answer, "\n".join(self._described(made).values()))
 
-    def repeated(self, answer: str) -> list[str]:
-        """The words of the request that an answer to it repeats, and that no result and no tool of
-        a change that was made has: they may say more than was done, so the calls are listed too."""
-        of_tools = {*words("\n".join(self._described(self.made).values()))}
-        return [word for word in echoed(self.state, answer) if word not in of_tools]
-
     def instead(self, answer: str) -> list[str]:
-        """Such words: three at least, as a part of the request may not have been done, or one where
-        a change was given a text that nobody had said, as something else may have been done."""
+        """The words of the request that an answer to it repeats, and that no result and no tool of
+        a change that was made has: three at least, as a part of the request may not have been done,
+        or one where a change was given a text that nobody had said, as something else may have been
+        done."""
         known = self._described(self.made)
-        said = self.repeated(answer)
+        of_tools = {*words("\n".join(known.values()))}
+        said = [word for word in echoed(self.state, answer) if word not in of_tools]
         made_up = any(invented(self.state, each, known.get(each.tool, "")) for each in self.made)
         return said if made_up or len(said) >= MIN_ECHOED else []
 

@@ -21,7 +21,7 @@ from planner.evidence import rewriting
 from planner.evidence.listing import paths_in
 from planner.evidence.rewriting import Edit
 from planner.evidence.words import named, tokens
-from planner.protocol import Call, Conclude
+from planner.protocol import Call, FromRecord
 from planner.text import flat, shortened
 from planner.tools import ToolSpec
 
@@ -101,7 +101,7 @@ class Editor:
             found += [each for each in uses if rewriting.beside(each, found)]
         return found
 
-    async def make(self, found: Sequence[Edit]) -> Conclude:
+    async def make(self, found: Sequence[Edit]) -> FromRecord:
         """Make these edits, with a step for each file. All are planned before the first is made. If
         there are not enough calls for all of them, none is made."""
         assert self.tool
@@ -130,7 +130,7 @@ class Editor:
             self.steps.end(success=stands)
             self.budget.hold()
         shown = (f"{path}\n{rewriting.fence(changed)}" for path, changed in files)
-        return Conclude(final_answer="\n\n".join(shown))
+        return FromRecord(final_answer="\n\n".join(shown))
 
     async def stands(self, found: Sequence[Edit]) -> bool:
         """Whether the file has these edits, now that it is read again."""

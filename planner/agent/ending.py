@@ -17,7 +17,6 @@ from planner.checks.grounding import (
     converted,
     echoed,
     in_own_words,
-    not_done,
     only_of_request,
     queries,
     results,
@@ -29,8 +28,8 @@ from planner.clock import Clock
 from planner.events import Event, FinalStatus, RunFinished, StepConcluded
 from planner.prompts import Prompts
 from planner.prompts.texts import passage
-from planner.protocol import Conclude
-from planner.state import RunState
+from planner.protocol import Conclude, FromRecord
+from planner.state import Iteration, RunState
 from planner.text import indented
 from planner.tools import Outcome
 
@@ -108,10 +107,11 @@ class Ending:
                 why = reason or why
             return self._end_undone(status, why, conclusion, reason or unsure, quotes)
         claimed: list[str] = []
-        if self.changes.wanted:
-            claimed = not_done(self.state, answer) or self.changes.instead(answer)
-            claimed = claimed or self.changes.unset(answer) or self.changes.unrelated(answer)
-        failed, pending = self.changes.failed(), self.changes.pending()
+        failed: list[Iteration] = []
+        pending: list[str] = []
+        if not planned:  # what a plan says is to be done
+            claimed = self.changes.claimed(answer) if self.changes.wanted else []
+            failed, pending = self.changes.failed(), self.changes.pending()
         if claimed:
             reason = reason or f"no call that was made says {', '.join(claimed)}"
         if pending:
@@ -119,16 +119,17 @@ class Ending:
         if failed:
             names = ", ".join(dict.fromkeys(each.tool for each in failed))
             reason = reason or f"{names} did not succeed, as far as is known"
-        if claimed or echoed(self.state, answer, failed):
-            answer = f"What was done:\n{done(self.changes.calls) or '- nothing'}"
-        elif self.changes.made and self.changes.repeated(answer):
-            answer += f"\n\nWhat was done:\n{done(self.changes.calls)}"
-        if failed or pending:
-            answer += f"\n\nNot done, as far as is known:\n{left_undone(failed, pending)}"
         found = conclusion.success and not gives_up(answer)
+        if claimed or echoed(self.state, answer, failed):
+            answer = ""
+        left = left_undone(failed, pending)
+        if planned or (answer and isinstance(conclusion, FromRecord)):
+            told = "\n\n".join(filter(None, [answer, left]))
+        else:
+            told = self._beside_record(answer, left)
         formatted = await self._formatted(answer) if found else Shaped()
         if goal == "step":
-            self._conclude_step(found, answer)
+            self._conclude_step(found, told)
         elif goal == "answer":
             self._conclude_step(conclusion.success, conclusion.assessment)
         talk = self.state.wants == "talk"
@@ -153,7 +154,18 @@ class Ending:
             status = "partial"
             unfit = f"the answer could not be put into data_schema: {formatted.problem}"
             reason = f"{reason}; {unfit}" if reason else unfit
-        return _end(status, answer, reason, quotes, missing, formatted.data)
+        return _end(status, told, reason, quotes, missing, formatted.data, answer)
+
+    def _beside_record(self, answer: str, left: str) -> str:
+        """What was done, from the record, what is left, and then the answer, as the model's words:
+        it may take one file or name for another, which no check notices. Only the answer, if there
+        was nothing to do."""
+        made = done(self.changes.calls)
+        if answer and not (made or left):
+            return answer
+        listed = f"What was done:\n{made or '- nothing'}"
+        says = f"The model says:\n{answer}" if answer else ""
+        return "\n\n".join(filter(None, [listed, left, says]))
 
     def _doubt(self, answer: str) -> Doubt | None:
         """Why an answer is not certain although results hold what it claims."""
@@ -267,10 +279,12 @@ def _end(
     quotes: Sequence[str],
     missing: Sequence[str] = (),
     data: Any = None,
+    model_says: str | None = None,
 ) -> RunFinished:
     return RunFinished(
         status=status,
         answer=answer,
+        model_says=None if model_says == answer else model_says,
         reason=reason,
         quotes=list(quotes),
         unsupported=list(missing),
@@ -283,10 +297,12 @@ def of_items(ends: Sequence[RunFinished]) -> RunFinished:
     statuses = {each.status for each in ends}
     reasons = [f"{n}: {each.reason}" for n, each in enumerate(ends, 1) if each.reason]
     answers = [f"{n}. {indented(each.answer, 3)}" for n, each in enumerate(ends, 1)]
+    says = [each.answer if each.model_says is None else each.model_says for each in ends]
     return _end(
         ends[0].status if len(statuses) == 1 else "partial",
         "\n".join(answers),
         "; ".join(reasons) or None,
         [quote for each in ends for quote in each.quotes],
         [claim for each in ends for claim in each.unsupported],
+        model_says="\n".join(says),
     )

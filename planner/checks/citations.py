@@ -63,8 +63,8 @@ class Evidence(BaseModel):
 def evidence(state: RunState) -> list[Evidence]:
     """The passages and results that hold the answer's quotations and claims, the best first. What
     the user said counts only beside something that the user did not say."""
-    subject = Subject(state, state.answer)
-    wanted = claims(as_read(f"{state.answer}\n{said(state, state.data)}", subject.results))
+    subject = Subject(state, state.own_words)
+    wanted = claims(as_read(f"{state.own_words}\n{said(state, state.data)}", subject.results))
     wanted = [claim for claim in wanted if claim not in state.unsupported]
     found: list[Evidence] = []
     cited: set[tuple[str, ...]] = set()

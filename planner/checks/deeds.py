@@ -9,12 +9,15 @@ from planner.checks.grounding import carried_out, said_in
 from planner.checks.lenient import sentences_in
 from planner.evidence.words import long_words, words
 from planner.state import Iteration, RunState
+from planner.text import flat, shortened
 from planner.tools import Outcome
 
 MIN_TELLING = 4
 """Characters of a word that says what a sentence is about."""
 RELATED_SHARE = 0.2
 """The share of these words of a sentence that has to be said elsewhere too."""
+MAX_CALL_CHARS = 200
+"""Characters of a call; its approval and its run's record have all of it."""
 MIN_TOLD = 3
 """Such words of a sentence that may be judged; "as you wish" tells nothing."""
 
@@ -48,18 +51,22 @@ def done(calls: Sequence[Iteration]) -> str:
 
 
 def changes(calls: Sequence[Iteration]) -> list[str]:
-    """The calls that changed something: the tool and its arguments."""
+    """The calls that changed something: the tool and its arguments, up to `MAX_CALL_CHARS`."""
     made = [each for each in calls if each.changes and each.outcome is Outcome.SUCCESS]
     return [_call(each) for each in made]
 
 
 def left_undone(calls: Sequence[Iteration], steps: Sequence[str]) -> str:
-    """Calls that did not succeed, a line each, with the reason, and steps that were not begun."""
+    """Calls that did not succeed, a line each, with the reason, and steps that were not begun,
+    below a heading; empty without any."""
+    if not (calls or steps):
+        return ""
     failed = [
         f"{_call(each)}: {_why_not(each)}" if each.outcome else f"{each.prompt}: not begun"
         for each in calls
     ]
-    return "\n".join(f"- {each}" for each in [*failed, *(f"{step}: not begun" for step in steps)])
+    lines = [f"- {each}" for each in [*failed, *(f"{step}: not begun" for step in steps)]]
+    return "\n".join(["Not done, as far as is known:", *lines])
 
 
 def _why_not(iteration: Iteration) -> str:
@@ -69,4 +76,5 @@ def _why_not(iteration: Iteration) -> str:
 
 
 def _call(iteration: Iteration) -> str:
-    return f"{iteration.tool} {json.dumps(iteration.arguments, ensure_ascii=False)}"
+    call = f"{iteration.tool} {json.dumps(iteration.arguments, ensure_ascii=False)}"
+    return shortened(flat(call), MAX_CALL_CHARS)

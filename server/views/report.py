@@ -12,14 +12,12 @@ from planner.evidence.context import CHARACTERS_PER_TOKEN
 from planner.protocol import Goal, Steering
 from planner.state import RunState, Status, Step
 from planner.tools import UpstreamStatus
-from server.text import cleaned, flat, shortened
+from server.text import cleaned, flat
 from server.views.unsettled import unsettled
 
 MAX_REPORT_CHARS = 400_000
 """Characters of JSON; hosts refuse more. Tool results are cut until a report is small enough."""
 MIN_RESULT_CHARS = 100
-MAX_DONE_CHARS = 200
-"""Characters of a call that changed something; its approval and `run://` show all of it."""
 
 UP = ("ready", "disabled")
 """The states in which an upstream needs no attention."""
@@ -184,7 +182,7 @@ def report(
             *(SteeringReport(**each.model_dump(), taken=False) for each in state.waiting),
         ],
         actions=actions(state, chosen, longest),
-        done=[shortened(flat(each), MAX_DONE_CHARS) for each in changes(state.iterations)],
+        done=changes(state.iterations),
         evidence=evidence(state),
         warnings=_warnings(state, interrupted, not_recorded),
         guards=[f"{guard.guard}: {guard.message}" for guard in state.guards],

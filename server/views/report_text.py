@@ -84,7 +84,7 @@ def conclusion(found: Report, after: str | None = None) -> str:
 
 def done_in_words(found: Report) -> str:
     """The changes that were made, unless the answer lists them; empty without any."""
-    if all(f"- {each.removesuffix('…')}" in found.answer for each in found.done):
+    if all(f"- {each}" in found.answer for each in found.done):
         return ""
     return "### What was done\n\n" + _bullets(found.done)
 

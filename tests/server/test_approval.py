@@ -24,8 +24,8 @@ from inline_snapshot import snapshot
 from mcp import MCPError
 from mcp_types import ElicitResult as RawElicitResult
 from mcp_types import InputRequiredResult
-from notes import CALL, YES, Person, noted, notes, raw, report
-from replies import conclusion, deed, deep, found, nowhere, plan, stay, was_done
+from notes import CALL, CALL_IN_WORDS, YES, Person, noted, notes, raw, report
+from replies import beside_record, conclusion, deed, deep, found, nowhere, plan, stay, was_done
 from scripted_ollama import ScriptedOllama
 from serving import (
     Caller,
@@ -53,6 +53,7 @@ pytestmark = pytest.mark.anyio
 
 ERAS = ("memory", "memory-legacy")
 FACES = (*ERAS, "http", "http-legacy")
+NOTED = beside_record("It is noted.", CALL_IN_WORDS)
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ For run RUN: "Note hello". It is made once, exactly as shown. No answer within 1
     assert approval(result) == snapshot(
         {"safety": "write", "approved": True, "by": "person", "reason": "the user approved it"}
     )
-    assert report(result)["answer"] == "It is noted."
+    assert report(result)["answer"] == NOTED
     events = [event["type"] for event in caller.progress.events]
     after = events[events.index("approval_decided") :]
     assert after[:3] == ["approval_decided", "tool_called", "tool_returned"]
@@ -137,19 +138,19 @@ For run RUN: "Note hello". It is made once, exactly as shown. No answer within 1
         ]
     )
     assert normalised(text(result)) == snapshot("""\
+What was done:
+- add_note {"text": "hello"}
+
+The model says:
 It is noted.
 
 Call run_step with run_id `RUN` for another step, plan_and_answer with it to conclude.
-
-### What was done
-
-- add_note {"text": "hello"}
 
 ### Approvals
 
 - `add_note` (write), approved: the user approved it
 
-_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 1 tokens of tool results read for an answer of 3_\
+_Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 1 tokens of tool results read for an answer of 21_\
 """)
 
 
@@ -414,7 +415,7 @@ New:
 """)
     assert approval(waiting)["approved"] is None
     assert (len(away.shown), away.withdrawn, len(here.shown)) == (1, 1, 1)
-    assert [report(result)["answer"] for result in results] == ["It is noted."] * 2
+    assert [report(result)["answer"] for result in results] == [NOTED] * 2
     assert noted(place.project) == [["hello", "nobody"]]
 
 
@@ -430,7 +431,7 @@ async def test_a_question_outlives_the_client_that_was_asked(
         async with connected(url, Person(True), "legacy") as other:
             await other.call("get_run", run_id=run_id, wait_s=0)  # a person is waited for
             result = await other.call("get_run", run_id=run_id)
-    assert report(result)["answer"] == "It is noted."
+    assert report(result)["answer"] == NOTED
     assert noted(place.project) == [["hello", "nobody"]]
 
 
@@ -487,7 +488,7 @@ async def test_a_client_that_fails_to_ask_takes_the_question_from_no_other(
         answer = {"request_state": asked.request_state, "input_responses": YES}
         result = await raw(caller, "run_step", CALL, **answer)
     assert approval(seen)["approved"] is None
-    assert report(result)["answer"] == "It is noted."
+    assert report(result)["answer"] == NOTED
 
 
 async def test_after_a_question_without_answer_nobody_is_waited_for_until_somebody_calls() -> None:
@@ -591,7 +592,7 @@ async def test_a_state_is_secret_and_good_for_one_answer_to_its_own_call(
         answer = {"request_state": again.request_state, "input_responses": YES}
         result = await raw(caller, "run_step", CALL, **answer)
         replayed = await raw(caller, "run_step", CALL, **answer)
-    assert report(result)["answer"] == "It is noted."
+    assert report(result)["answer"] == NOTED
     assert replayed.is_error
     assert normalised(replayed.content[0].text) == snapshot(
         "requestState: it was used for an answer before, and can be used once. Follow the run with get_run, run_id RUN."

@@ -245,7 +245,7 @@ class Kills:
             name = f"r{number}"
             status, said, warnings = self.answers.get(name, ("missing", "", []))
             self.in_doubt += len(warnings)
-            if (status, said) != ("answered", answer(name)):
+            if (status, said.rpartition("\n")[2]) != ("answered", answer(name)):
                 self.problems.append(f"{name}: {status}: {said}")
             for word in (3, 5):
                 done = made[f"begin note {name}_{word}"]

@@ -11,6 +11,7 @@ from mcp_types import ElicitResult as RawElicitResult
 from serving import LONG, Called, Caller, SharedUpstream
 
 CALL = {"prompt": "Note hello", "tool": "add_note", "arguments": {"text": "hello"}}
+CALL_IN_WORDS = 'add_note {"text": "hello"}'
 YES = {"approval": RawElicitResult(action="accept", content={"approve": True})}
 """The answer that approves a call, as it goes over the wire."""
 

@@ -74,6 +74,12 @@ def of_many_steps(asked: Collection[str], number: int) -> dict[str, Any] | None:
     return nowhere() if number <= 90 else None
 
 
+def beside_record(says: str, *calls: str) -> str:
+    """The answer of a run that made these calls, and whose model says this."""
+    listed = "\n".join(f"- {each}" for each in calls)
+    return f"What was done:\n{listed}\n\nThe model says:\n{says}"
+
+
 def deep(decision: dict[str, Any]) -> dict[str, Any]:
     """The decision as it is asked for in deep mode."""
     return decision | {

@@ -157,7 +157,7 @@ const inline = (text) =>
 /** A run's report (server/views/report.py), with what the page is told besides (server/http/web_view.py). */
 function drawRun(report) {
   const { data = null, answer, done } = report;
-  const told = done.every((each) => answer.includes(`- ${each.replace(/…$/, "")}`));
+  const told = done.every((each) => answer.includes(`- ${each}`));
   return [
     drawState(report),
     el(

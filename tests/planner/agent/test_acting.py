@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from in_memory import DictionaryPool, Fast, Ran, approve, planned, spec
-from replies import conclusion, deed, found, was_done
+from replies import beside_record, conclusion, deed, found, was_done
 
 from planner.checks.guards.sources import candidates, unseen
 from planner.checks.guards.widening import siblings
@@ -201,10 +201,10 @@ async def test_what_a_stranger_wrote_is_not_told_as_done(said: str, status: str)
         was_done(said),
         pool=pool,
     )
-    listed = 'What was done:\n- post {"room": "general", "text": "found"}'
+    post = 'post {"room": "general", "text": "found"}'
     assert (ran.state.status, ran.state.answer) == (
         status,
-        said if status == "answered" else listed,
+        beside_record(said, post) if status == "answered" else f"What was done:\n- {post}",
     )
 
 
@@ -585,13 +585,13 @@ async def test_of_two_ways_to_do_the_same_one_is_taken_unless_a_person_allows_bo
     assert asked.schema is not None
     assert asked.schema["properties"]["tool"]["enum"] == ["tell", "post"]
     assert [name for name, _ in pool.calls] == ["list_rooms", *calls]
-    answer = "hello was left in general."
+    values = '{"room": "general", "text": "hello"}'
+    made = [f"{name} {values}" for name in calls]
+    answer = beside_record("hello was left in general.", *made)
     if policy is Policy.ALLOW:
-        answer += (
-            "\n\nNot done, as far as is known:\n"
-            '- tell {"room": "general", "text": "hello"}: It was not made: post was called with '
-            "the same values."
-        )
+        not_made = f"tell {values}: It was not made: post was called with the same values."
+        left = f"Not done, as far as is known:\n- {not_made}\n\n"
+        answer = answer.replace("The model says", f"{left}The model says")
     assert ran.state.answer == answer
 
 
@@ -695,3 +695,17 @@ def test_siblings_are_the_other_items_of_a_short_list() -> None:
     assert siblings("b", "- a\n- b") == siblings("b", "a\nb\n") == ["a"]
     assert siblings("c", "- a\n- b") == []
     assert siblings("1", "\n".join(map(str, range(20)))) == []
+
+
+async def test_a_plan_of_changes_alone_is_no_half_done_work() -> None:
+    ran = await planned(
+        steps(("Say it", "post"), ("Cancel it", "cancel"), ("Say it again", "post")),
+        pool=office(),
+        prompt="Post hello in general and cancel it",
+        goal="plan",
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    assert ran.state.later_steps == ["Cancel it", "Say it again"]
+    assert (ran.state.status, ran.state.reason) == ("answered", None)
+    assert "done" not in ran.state.answer

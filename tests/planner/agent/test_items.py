@@ -104,7 +104,11 @@ async def test_an_item_may_be_an_order(pool: DictionaryPool) -> None:
         **ALLOWED,
     )
     assert pool.calls[-1] == ("write_file", {"path": "notes/hours.md", "text": "Closed on Monday"})
-    assert ran.state.answer == f"1. {CONSTANT} is {VALUE}.\n2. notes/hours.md was written."
+    call = 'write_file {"path": "notes/hours.md", "text": "Closed on Monday"}'
+    assert ran.state.answer == (
+        f"1. {CONSTANT} is {VALUE}.\n"
+        f"2. What was done:\n   - {call}\n\n   The model says:\n   notes/hours.md was written."
+    )
     assert ran.state.status == "answered"
 
 

@@ -746,7 +746,13 @@ async def test_a_change_that_is_left_unfinished_goes_on(pool: DictionaryPool) ->
         prompt="Write New. to notes/guide.md, then More.",
         **ALLOWED,
     )
-    assert (ran.state.status, ran.state.answer) == ("answered", "New. and More. were written.")
+    assert (ran.state.status, ran.state.answer) == (
+        "answered",
+        "What was done:\n"
+        '- write_file {"path": "notes/guide.md", "text": "New."}\n'
+        '- write_file {"path": "notes/guide.md", "text": "More."}\n\n'
+        "The model says:\nNew. and More. were written.",
+    )
 
 
 async def test_an_answer_claims_no_more_than_the_calls_that_were_made(

@@ -836,11 +836,11 @@ Answer in [the browser](http://HOST/view?run=RUN), which shows the whole call, o
 Final conclusion reached
 ------------------------
 
-added
-
-### What was done
-
+What was done:
 - add_note {"text": "hello"}
+
+The model says:
+added
 
 ---
 

@@ -12,10 +12,10 @@ from fastmcp.exceptions import ToolError
 from inline_snapshot import snapshot
 from mcp import MCPError
 from mcp_types import Request, RequestParams, Result
-from notes import CALL, Person, noted, report
+from notes import CALL, CALL_IN_WORDS, Person, noted, report
 from ollama_replies import Hang
 from planted import CLASS, CONSTANT, VALUE
-from replies import conclusion, found, nowhere, plan
+from replies import beside_record, conclusion, found, nowhere, plan
 from scripted_ollama import ScriptedOllama
 from serving import Place, normalised, served, until
 from task_client import begin, taken_up, taking_tasks
@@ -136,7 +136,8 @@ For run RUN: "Note hello". It is made once, exactly as shown. No answer within 1
         "approval is needed: add_note of notes (write: it adds or changes something), "
         'with text: "hello"'
     )
-    assert report(result)["answer"] == report(after)["answer"] == "It is noted."
+    note = beside_record("It is noted.", CALL_IN_WORDS)
+    assert report(result)["answer"] == report(after)["answer"] == note
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.client import CallToolResult
 from inline_snapshot import snapshot
 from mcp_types import InputRequiredResult, TextResourceContents
-from notes import CALL, YES, Person, noted, notes, notes_server, raw, report
+from notes import CALL, CALL_IN_WORDS, YES, Person, noted, notes, notes_server, raw, report
 from ollama_replies import Hang
 from redis import Redis
-from replies import conclusion, deed, plan, was_done
+from replies import beside_record, conclusion, deed, plan, was_done
 from scripted_ollama import FAST, ScriptedOllama
 from serving import (
     LONG,
@@ -490,7 +490,7 @@ async def test_a_run_survives_the_kill_of_its_worker(
         first.send_signal(signal.SIGKILL)
         result = await two.call("get_run", run_id=run_id)
         told = await two.call("get_run", run_id=in_flight)
-    assert report(result)["answer"] == "It is noted."
+    assert report(result)["answer"] == beside_record("It is noted.", CALL_IN_WORDS)
     assert report(told)["answer"].startswith("It is not known whether anything was changed")
     assert noted(place.project) == [["hello", "nobody"], ["bye", "slowly"]]
     assert len(ollama.requests) == 5  # of the model's calls only the one under way is made again
@@ -531,7 +531,7 @@ async def test_any_replica_answers_for_any_run(
         assert isinstance(asked, InputRequiredResult)
         answer = {"request_state": asked.request_state, "input_responses": YES}
         result = await raw(two, "run_step", CALL, **answer)
-        assert report(result)["answer"] == "It is noted."
+        assert report(result)["answer"] == beside_record("It is noted.", CALL_IN_WORDS)
         assert noted(place.project) == [["hello", "nobody"]]
 
         # As a task.
@@ -543,7 +543,7 @@ async def test_any_replica_answers_for_any_run(
         ):
             task = await begin(begins, "run_step", CALL)
             done = await taken_up(ends, "run_step", task).result()
-        assert report(done)["answer"] == "It is noted again."
+        assert report(done)["answer"] == beside_record("It is noted again.", CALL_IN_WORDS)
         assert noted(place.project) == [["hello", "nobody"]] * 2
         assert len(person.shown) == 1
 
@@ -629,7 +629,7 @@ async def test_a_server_that_was_paused_writes_nothing_twice(
         if where == "redis":
             assert_goes_on_elsewhere(waiting[0])
         told = [report(await each.call("get_run", run_id=run_id)) for each in (one, two)]
-    assert [each["answer"] for each in told] == ["It is noted."] * 2
+    assert [each["answer"] for each in told] == [beside_record("It is noted.", CALL_IN_WORDS)] * 2
     assert noted(place.project) == [["hello", "nobody"]]
 
 

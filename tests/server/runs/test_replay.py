@@ -26,7 +26,7 @@ from mcp_types import TextResourceContents
 from notes import Person
 from ollama_replies import Hang
 from planted import CLASS
-from replies import conclusion, found, plan, second
+from replies import beside_record, conclusion, found, plan, second
 from scripted_ollama import Request, ScriptedOllama
 from serving import LONG, Place, connected, normalised, text
 
@@ -204,9 +204,12 @@ async def test_a_run_goes_on_from_every_entry_of_its_record() -> None:
         assert isinstance(finished, RunFinished)
         in_doubt_now = entries[cut - 1].kind == "intent"
         assert finished.status == ("partial" if in_doubt_now else "answered")
-        said, _, undone = finished.answer.partition("\n\n")
-        assert said == answer("a")
-        assert undone.startswith("Not done, as far as is known:\n- note ") is in_doubt_now
+        made, *undone, said = finished.answer.split("\n\n")
+        assert made.startswith("What was done:\n- note ")
+        assert said == f"The model says:\n{answer('a')}"
+        assert [each.splitlines()[0] for each in undone] == [
+            "Not done, as far as is known:"
+        ] * in_doubt_now
     assert in_doubt == 2
 
 
@@ -242,7 +245,8 @@ async def test_a_run_of_single_steps_goes_on_from_every_entry_of_its_record() ->
         entries.append(Entry.of(more, entries[-1].seconds))
         entries = await ran(Counting(), entries, concludes, request=steps[0])
     state = RunState.of(entry.event for entry in entries if entry.kind == "event")
-    assert (state.status, state.answer, state.paused) == ("answered", "done find a_1.", 2.0)
+    said = beside_record("done find a_1.", 'note {"text": "a_2"}')
+    assert (state.status, state.answer, state.paused) == ("answered", said, 2.0)
     assert [step.success for step in state.steps] == [True, True]
     begun = [n for n, entry in enumerate(entries) if entry.data.get("type") == "run_continued"]
     for cut in range(begun[-1] + 1, len(entries)):

@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 from mcp_types import TextResourceContents
 from ollama_replies import Hang
 from planted import CLASS, CONSTANT, VALUE
-from replies import conclusion, plan
+from replies import beside_record, conclusion, plan
 from scripted_ollama import ScriptedOllama, hung_up
 from serving import Place, normalised, text
 
@@ -221,7 +221,9 @@ async def test_a_call_of_a_later_step_is_approved_too(
             arguments=written,
             policy="read_only",
         )
-    assert (done.whole or {})["answer"] == "It is written."
+    assert (done.whole or {})["answer"] == beside_record(
+        "It is written.", 'write_file {"path": "note.txt", "text": "Hello"}'
+    )
     assert len(asked) == 1
     assert "write_file of files" in asked[0]
     assert (place.project / "note.txt").read_text() == "Hello"
