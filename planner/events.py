@@ -128,6 +128,9 @@ class BriefMade(BaseEvent):
     """A question of the request that is read for before the rest; empty if none is."""
     then: str = ""
     """The rest, with `[it]` for the answer to the first."""
+    offered: list[str] = []
+    """The tools of a large pool that its words bring in, which a request in another language than
+    that of the tools may not."""
 
 
 class ItemStarted(BaseEvent):

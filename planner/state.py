@@ -270,7 +270,8 @@ class RunState:
     def offered(self) -> list[str]:
         """The tools shown so far, any of which a model may name."""
         at_first = self.started.offered if self.started else []
-        later: list[Step | Steered] = [*self.steps, *self.steered]
+        briefs = [part.brief for part in self.parts if part.brief]
+        later: list[events.BriefMade | Step | Steered] = [*briefs, *self.steps, *self.steered]
         return [*at_first, *(name for each in later for name in each.offered)]
 
     @property

@@ -265,7 +265,12 @@ class _Run:
             first = then = ""
         self.emit(
             BriefMade(
-                search=brief.search, wants=wants, may_be_order=may_be_order, first=first, then=then
+                search=brief.search,
+                wants=wants,
+                may_be_order=may_be_order,
+                first=first,
+                then=then,
+                offered=await self.brought(brief),
             )
         )
         if wants == "talk":
@@ -280,6 +285,14 @@ class _Run:
         if self.reader.facts or (self.reader.settled and not more):
             return None
         return await self.planner.follow_plan()
+
+    async def brought(self, brief: Brief) -> list[str]:
+        """The tools of a large pool that the brief's words bring in. Only the request that prompts
+        begin with has a place for them."""
+        if self.state.part is not self.state.opens or not brief.search:
+            return []
+        query = " ".join([self.request.prompt, *brief.search])
+        return await self.ranking.for_search(query, self.state.offered)
 
     def items(self, brief: Brief) -> list[str]:
         """The items of a request that is a list of questions, or of questions and orders. A list
@@ -311,7 +324,8 @@ class _Run:
         tool = self.request.tool
         if tool is None:
             brief = await self.asker.brief()
-            self.emit(BriefMade(search=brief.search, wants=brief.wants))
+            offered = await self.brought(brief)
+            self.emit(BriefMade(search=brief.search, wants=brief.wants, offered=offered))
             tool = await self.asker.select_tool()
         if tool is None:
             self.emit(ToolSelected(tool=None, prompt=self.request.prompt))

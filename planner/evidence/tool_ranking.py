@@ -23,7 +23,8 @@ MAX_SHOWN = 30
 REQUEST_TOOLS = 8
 """Tools of a larger pool offered for a request, besides those it names."""
 STEP_TOOLS = 5
-"""Its tools offered for a step, besides those its objective names."""
+"""Its tools offered for a step, besides those its objective names, and for the words of a search.
+"""
 NAME_WEIGHT = 3
 """A word of a tool's name counts as often as so many words of its description."""
 MAX_LIFT = 0.5
@@ -63,6 +64,11 @@ class Ranking:
         if shown_whole(self.tools):
             return []
         return self._offered(objective, await self._scores(objective), STEP_TOOLS)
+
+    async def for_search(self, query: str, shown: Sequence[str]) -> list[str]:
+        """The names that the words of a search bring in, besides those `shown`."""
+        others = [tool.name for tool in self.tools if tool.name not in shown]
+        return await self.likeliest(query, others, STEP_TOOLS) if others else []
 
     def for_hint(self, hint: str) -> list[str]:
         """The names that a hint brings, as for a step, but by their words alone: a hint is taken in

@@ -71,12 +71,16 @@ class Prompts:
         messages = [self.system_act if acting else self.system]
         opening = state.opens.opening if state.parts else []
         left_out: Role | None = "brief" if acting else None
-        request = self._request(state)
+        request, brief = self._request(state), state.opens.brief if state.parts else None
+        brought = self._listed("this request too", brief.offered if brief else [])
         for call in opening:
+            if call.role != "brief":
+                request, brought = joined(request, brought), ""
             if call.role == left_out:
                 continue
             messages += [user(joined(request, call.question)), assistant(call.reply)]
             request = ""
+        request = joined(request, brought)
         # The passages of a long answer were read a few at a time, and never as a whole.
         alone = role in ALONE or (state.wants == "long answer" and role == "words")
         shown = [] if alone else state.shown_iterations

@@ -50,12 +50,24 @@ def for_step(objective: str, pool: Sequence[ToolSpec] = POOL) -> list[str]:
     return anyio.run(Ranking(pool).for_step, objective)
 
 
+def for_search(query: str, *shown: str, pool: Sequence[ToolSpec] = POOL) -> list[str]:
+    return anyio.run(Ranking(pool).for_search, query, shown)
+
+
 def ranked(query: str, pool: Sequence[ToolSpec], encoder: Encoder | None = None) -> list[ToolSpec]:
     return anyio.run(Ranking(pool, encoder).ranked, query)
 
 
 def best(query: str, *tools: ToolSpec) -> str:
     return ranked(query, tools)[0].name
+
+
+def test_a_search_brings_in_tools_that_are_not_shown_and_share_a_word() -> None:
+    assert for_search("Wie schwer? weight, engine", "engine_age", pool=POOL)[0] == "engine_weight"
+    assert "engine_age" not in for_search("weight engine", "engine_age")
+    assert len(for_search("weight age price owner")) == STEP_TOOLS
+    assert for_search("xyzzy") == []
+    assert for_search("engine", *(tool.name for tool in POOL)) == []
 
 
 @pytest.mark.parametrize(
@@ -222,7 +234,8 @@ async def test_the_models_choose_among_what_was_shown() -> None:
         prompt="What is the weight of the engine?",
     )
     assert [tool for tool, _ in pool.calls] == ["ticket_price", "ticket_price"]
-    at_first = ran.state.started.offered if ran.state.started else []
+    assert ran.state.started and ran.state.brief
+    at_first = [*ran.state.started.offered, *ran.state.brief.offered]
     brought = ran.state.steps[0].offered
     assert "ticket_price" in brought
     assert not {*brought} & {*at_first}
@@ -305,9 +318,11 @@ async def test_a_prompt_holds_a_handful_and_a_step_brings_its_own(
         assert after.messages[: len(kept)] == kept
 
     assert select_again.messages[:2] == [system, request]
-    likeliest, of_step_1, of_step_2 = [each for each in listed(select_again)[2:] if each]
+    _, more, of_step_1, of_step_2 = [*filter(None, listed(select_again))]
+    of_search, likeliest = more[:STEP_TOOLS], more[STEP_TOOLS:]
+    assert not {*of_search} & {*handful}
     assert len(likeliest) == LIKELY_TOOLS  # that the plan was shown once more
-    assert {*likeliest} <= {*handful}
+    assert {*likeliest} <= {*handful, *of_search}
     assert of_step_1 == brought  # still there, though the step is complete
     assert of_step_2[0] == "tunnel_owner"
     assert answer.messages[: len(select_again.messages) - 1] == select_again.messages[:-1]

@@ -15,7 +15,7 @@ from inline_snapshot import external_file
 from ollama_replies import Answer, Hang
 from planted import CLASS, CONSTANT, FUNCTION, VALUE
 from remote_client import RemoteClient, pinned
-from replies import conclusion, found
+from replies import beside_record, conclusion, found
 from scripted_ollama import ScriptedOllama
 from serving import Place
 from wire import Wire
@@ -137,7 +137,8 @@ def asks_its_person(client: RemoteClient, ollama: ScriptedOllama) -> None:
     call = client.call("run_step", prompt="Note it", tool="append_note", arguments=note)
     (asked,) = call.asked
     assert 'text: "bring milk"' in asked
-    assert call.text.startswith("It is noted.")
+    made = f"append_note {json.dumps(note)}"
+    assert call.text.startswith(beside_record("It is noted.", made))
     whole = client.call("get_run", run_id=call.report["run_id"], whole=True).report
     (decided,) = [each for action in whole["actions"] for each in action["tool_calls"]]
     assert (decided["approval"]["approved"], decided["outcome"]) == (True, "SUCCESS")
