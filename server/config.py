@@ -214,8 +214,8 @@ class ModelSettings(_Frozen):
     """Which models play the two roles and where they run."""
 
     fast: Annotated[str, Field(min_length=1)] = "qwen2.5-coder:1.5b"
-    """Reads requests and finds other words to search for. Default: the full model, so that only one
-    is loaded."""
+    """Reads requests and finds other words to search for. If only `full` is set, that model plays
+    this role too."""
     full: Annotated[str, Field(min_length=1)] = "qwen2.5-coder:1.5b"
     """Plans, writes arguments and answers."""
     backend: Literal["auto", "ollama", "openai", "embedded"] = "auto"

@@ -98,7 +98,10 @@ def _placed(runs: RunSettings, named: Environment) -> RunSettings:
     if placed.redis and not _is_redis_url(placed.redis.get_secret_value()):
         raise ConfigError("runs in Redis: the URL should be redis://[[USER]:PASSWORD@]HOST:PORT/0")
     if placed.redis and find_spec("redis") is None:
-        raise ConfigError("runs in Redis need its client: install planloom[redis]")
+        raise ConfigError(
+            "runs in Redis need its client: run `pipx install --force '.[redis]'` in a checkout of "
+            "Planloom"
+        )
     return placed
 
 

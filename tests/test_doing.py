@@ -139,7 +139,7 @@ async def test_a_planned_change_that_was_not_begun_is_not_said_to_be_done(
     )
 
 
-NO_LINE = "no line of the results is known to say it"
+NO_LINE = "no line of the results was found that says it"
 
 
 async def test_a_step_that_reads_does_not_say_that_something_was_done(

@@ -31,7 +31,7 @@ from planner.state import RunState
 FACTS_CHARACTERS = 2200
 """Characters of passages that are read at once for a long answer. A small model ignores most of a
 longer text."""
-NO_LINE = "no line of the results is known to say it"
+NO_LINE = "no line of the results was found that says it"
 NOT_ALL_READ = "not all of what was found was read"
 MAY_LACK = "it was put together from several places, and may lack something"
 ONE_OF_TWO = "only the first of its two questions was answered"
@@ -341,7 +341,7 @@ class Reader:
         """Why queries of the results speak against an answer: one makes another number, or none
         was found for a list, of which small models miss half when they read it."""
         if unqueried(self.state):
-            return "No query of the list that was read says it"
+            return "The answer was read from a list, and no query confirms it"
         found = queried(self.state)
         if len(found) == 1 and is_number(found[0]) and not tells(answer, found):
             return f"A query of the results says {found[0]}"

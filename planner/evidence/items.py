@@ -12,7 +12,8 @@ _FIRST = re.compile(rf"(?:\A|[\n:：.。;；?？!！]) *{_MARK.format(number=1)}
 def listed(request: str) -> tuple[str, list[str]]:
     """The items of a list in a request, with numbers from 1 on, and what stands before it. What
     stands in a paragraph after it is part of each. No items if there are not two at least, or if
-    the list is not in the first paragraph or the second: it may be of a text that was pasted."""
+    the list is not in the first paragraph or the second: it may be of a text that was pasted. None
+    either if there are more than `MAX_ITEMS`."""
     mark = _FIRST.search(request)
     if mark is None:
         return request, []
@@ -25,6 +26,8 @@ def listed(request: str) -> tuple[str, list[str]]:
         if not others:
             break
         [rest] = others
+    else:  # more than can be met one by one: none may be left out
+        return request, []
     items[-1], _, after = items[-1].partition("\n\n")
     if len(items) < 2 or "\n\n" in before:
         return request, []

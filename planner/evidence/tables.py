@@ -39,8 +39,8 @@ MAX_VALUE_CHARS = 40
 """Characters of a value that is shown."""
 MIN_KIND_CHARS = 3
 """Characters of a value that a request may name; shorter ones are like "me"."""
-MAX_FOUND = 20
-"""Rows that a query returns."""
+MAX_FOUND = 200
+"""Rows that a query may find. The first ones of more would be taken for all of them."""
 MAX_LENGTH = 1_000_000
 """Bytes of a text or a row in SQLite."""
 MAX_STEPS = 5_000_000
@@ -120,8 +120,9 @@ def table(name: str, result: str) -> Table | None:
 
 
 def query(tables: Sequence[Table], sql: str) -> Sequence[Row]:
-    """The first rows that a query finds. It can only read the tables, within bounds of time and
-    memory. Raises `QueryError`, also if it selects a value of its own: that was not found."""
+    """The rows that a query finds. It can only read the tables, within bounds of time and memory.
+    Raises `QueryError`, also if it finds more than `MAX_FOUND`, or selects a value of its own: that
+    was not found."""
     if any(map(_OWN_VALUE.search, _SELECTED.findall(sql))):
         raise QueryError("it selects a value that is in no column")
     with closing(sqlite3.connect(":memory:")) as database:
@@ -137,9 +138,11 @@ def query(tables: Sequence[Table], sql: str) -> Sequence[Row]:
         try:
             found = database.execute(sql)
             names = [each[0] for each in found.description or ()]
-            rows = found.fetchmany(MAX_FOUND)
+            rows = found.fetchmany(MAX_FOUND + 1)
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise QueryError(str(error)) from None
+    if len(rows) > MAX_FOUND:
+        raise QueryError(f"it finds more than {MAX_FOUND} rows")
     return [dict(zip(names, map(_rounded, row), strict=True)) for row in rows]
 
 

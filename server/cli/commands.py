@@ -354,8 +354,8 @@ def tools(
         list[str] | None,
         _option(
             "--accept NAME",
-            "Show the changed definition of a tool that is held back, or of all of an upstream; "
-            "with the digest that this prints (NAME@DIGEST), accept it.",
+            "A tool that is held back, or an upstream: show what has changed, and the NAME@DIGEST "
+            "that accepts exactly that.",
         ),
     ] = None,
 ) -> None:
@@ -377,7 +377,7 @@ def doctor(project: Project = None, upstreams: Upstreams = None) -> None:
     sys.exit(_run(examine, settings))
 
 
-@app.command("try", short_help="Measure your models, and say which one to take.")
+@app.command("try", short_help="Measure your models, and say which one to use.")
 def try_models(
     models: Annotated[
         list[str] | None,
@@ -399,7 +399,7 @@ def try_models(
     ] = 5,
     upstreams: Upstreams = None,
 ) -> None:
-    """Ask twelve questions of each model that your Ollama has, and say which one to take."""
+    """Ask twelve questions of each model that your Ollama has, and say which one to use."""
     settings = _settings(None, upstreams)
     from server.cli.trial.run import show_last, try_on_terminal
 

@@ -153,7 +153,7 @@ async def _measured(settings: ModelSettings, server: OllamaServer) -> AsyncItera
     if found.name == used.name:
         yield Finding("models measured", f"{detail}; the best of {counted(len(there), 'choice')}")
         return
-    tip = f"{found.name}: {found.summary}. Take it: planloom try --last --write"
+    tip = f"{found.name}: {found.summary}. To use it: planloom try --last --write"
     yield Finding("models measured", detail, tip=tip)
 
 

@@ -20,8 +20,8 @@ META = "io.modelcontextprotocol/"
 INSTRUCTIONS = """\
 Planloom answers questions about the project in {project} by planning and running tools (code \
 search, symbols, files, library documentation) with small local models; what may change something \
-is done only when the user approves it. Ask plan_and_answer one complete question. When its status \
-is "running", follow the run with get_run.
+needs the user's approval, unless the operator permits it without. Ask plan_and_answer one \
+complete question. When its status is "running", follow the run with get_run.
 
 {abilities}"""
 

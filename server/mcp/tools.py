@@ -68,7 +68,8 @@ OWN_CHANGES = ToolAnnotations(
 PLAN_AND_ANSWER = """\
 Answer a question about the project in {project}: its code, files and libraries. An agent with \
 small local models plans, searches and reads with its own tools, and returns the answer with the \
-lines that support it. It changes something only if the prompt asks for it and the user approves.
+lines that support it. It changes something only if the prompt asks for it, and the user approves \
+the call or the operator permits it without.
 If this call is cut off, for example by a time limit, call it again with the same prompt: the run \
 goes on where it stopped.\
 """
@@ -253,7 +254,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         return result_of(run)
 
     @mcp.tool(
-        title="List the tools of the pool",
+        title="List the upstreams and their tools",
         annotations=OWN_READS,
         output_schema=short_report.schema_of(PoolListing),
     )

@@ -52,7 +52,7 @@ def test_runs_in_a_directory_or_in_redis(tmp_path: Path, monkeypatch: pytest.Mon
         with pytest.raises(ConfigError, match="runs in Redis: the URL should be redis://"):
             load_settings(file, tmp_path, {"REDIS": url})
     monkeypatch.setattr("server.config_file.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"install planloom\[redis\]"):
+    with pytest.raises(ConfigError, match=r"pipx install"):
         load_settings(file, tmp_path, environ)
 
 

@@ -523,7 +523,7 @@ async def test_a_library_that_is_not_documented_is_passed_over() -> None:
     assert [each["name"] for each in asked_documentation(ran)] == ["Hinge"]
     assert (ran.state.status, ran.state.reason) == (
         "partial",
-        "no line of the results is known to say it",
+        "no line of the results was found that says it",
     )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 from in_memory import DictionaryPool, Fast, add_many, planned
-from replies import conclusion, found, plan, second
+from replies import found, plan, second
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,8 @@ async def test_the_words_of_a_brief_bring_in_tools_that_the_request_does_not() -
         pool=pool,
         prompt=ASKED,
     )
-    assert ran.state.started and "tide_table" not in ran.state.started.offered
+    assert ran.state.started
+    assert "tide_table" not in ran.state.started.offered
     assert all(each.text.count(LISTED) == 1 for each in ran.asked)
     assert pool.calls[-1] == ("tide_table", {"text": "today"})
     assert ran.state.answer == "High water is at noon."

@@ -1039,7 +1039,7 @@ async def test_an_answer_needs_a_line_or_something_that_code_can_find(
     """A path stands in no line of its own file, and is found as the file of a passage."""
     ran = await planned(found(answer), pool=pool, prompt=QUESTION)
     assert (ran.state.status, ran.state.answer) == (status, answer)
-    known = None if status == "answered" else "no line of the results is known to say it"
+    known = None if status == "answered" else "no line of the results was found that says it"
     assert ran.state.reason == known
 
 

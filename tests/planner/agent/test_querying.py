@@ -129,7 +129,7 @@ async def test_a_list_in_which_queries_find_nothing_is_read_and_doubted(said: st
     assert [each.tool for each in ran.state.iterations] == ["list_issues"]
     assert ran.guards == ["query", "query", "second_reading"]
     assert (ran.state.status, ran.state.answer) == ("partial", "bob has issue 7.")
-    assert ran.state.reason == "No query of the list that was read says it"
+    assert ran.state.reason == "The answer was read from a list, and no query confirms it"
 
 
 async def test_a_list_is_read_as_it_is_if_the_model_writes_no_query() -> None:

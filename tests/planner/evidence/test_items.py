@@ -7,6 +7,10 @@ from hypothesis import strategies as st
 from planner.evidence.items import MAX_ITEMS, listed
 
 
+def _numbered(count: int) -> str:
+    return "\n".join(f"{number}. Which?" for number in range(1, count + 1))
+
+
 @pytest.mark.parametrize(
     ("request_", "before", "items"),
     [
@@ -18,6 +22,8 @@ from planner.evidence.items import MAX_ITEMS, listed
         ("Compare version 1. and 2. please", None, []),
         ("Step 1. do x. Step 2. do y.", None, []),
         ("Only this: 1. one", None, []),
+        (_numbered(MAX_ITEMS), "", ["Which?"] * MAX_ITEMS),
+        (_numbered(MAX_ITEMS + 1), None, []),
         ("Sum this up:\n\nDear all,\n\n1. When do we meet?\n2. Where?", None, []),
     ],
 )

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from planner.evidence.tables import QueryError, Table, query, says_something, table, unknown_last
+from planner.evidence.tables import (
+    MAX_FOUND,
+    QueryError,
+    Table,
+    query,
+    says_something,
+    table,
+    unknown_last,
+)
 
 ISSUES = [
     {"number": 7, "title": "Crash", "state": "open", "votes": 3.5, "labels": ["bug", "ui"]},
@@ -201,9 +209,11 @@ def test_an_empty_text_among_numbers_is_no_number() -> None:
     assert query([made], lowest) == [{"name": "mid"}]
 
 
-def test_a_query_returns_its_first_rows() -> None:
-    many = made([{"number": number} for number in range(1000)], "numbers")
-    assert len(query([many], "SELECT number FROM numbers")) == 20
+def test_a_query_does_not_return_a_part_of_what_it_finds() -> None:
+    many = made([{"number": number} for number in range(MAX_FOUND + 1)], "numbers")
+    assert len(query([many], "SELECT number FROM numbers WHERE number > 0")) == MAX_FOUND
+    with pytest.raises(QueryError, match=f"it finds more than {MAX_FOUND} rows"):
+        query([many], "SELECT number FROM numbers")
 
 
 def test_zeros_and_blanks_say_nothing() -> None:

@@ -234,7 +234,8 @@ async def test_the_models_choose_among_what_was_shown() -> None:
         prompt="What is the weight of the engine?",
     )
     assert [tool for tool, _ in pool.calls] == ["ticket_price", "ticket_price"]
-    assert ran.state.started and ran.state.brief
+    assert ran.state.started
+    assert ran.state.brief
     at_first = [*ran.state.started.offered, *ran.state.brief.offered]
     brought = ran.state.steps[0].offered
     assert "ticket_price" in brought

@@ -189,7 +189,7 @@ async def test_tools_say_what_they_are(place: Place) -> None:
                 "name": "plan_and_answer",
                 "title": "Plan and answer",
                 "description": """\
-Answer a question about the project in PROJECT: its code, files and libraries. An agent with small local models plans, searches and reads with its own tools, and returns the answer with the lines that support it. It changes something only if the prompt asks for it and the user approves.
+Answer a question about the project in PROJECT: its code, files and libraries. An agent with small local models plans, searches and reads with its own tools, and returns the answer with the lines that support it. It changes something only if the prompt asks for it, and the user approves the call or the operator permits it without.
 If this call is cut off, for example by a time limit, call it again with the same prompt: the run goes on where it stopped.\
 """,
                 "inputSchema": {
@@ -498,7 +498,7 @@ effect at the run's next decision; get_run shows when. To stop the run use cance
             },
             {
                 "name": "list_tools",
-                "title": "List the tools of the pool",
+                "title": "List the upstreams and their tools",
                 "description": "The upstream servers with their state, and their tools with safety class and priority.",
                 "inputSchema": {"type": "object", "additionalProperties": False, "properties": {}},
                 "annotations": {
