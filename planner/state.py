@@ -134,6 +134,8 @@ class Part:
     """Seconds that the run had taken before."""
     calls: int = 0
     """Model calls that the run had made before."""
+    steps: int = 0
+    """Steps that the run had begun before."""
     brief: events.BriefMade | None = None
     opening: list[events.ModelCalled] = field(default_factory=list)
     """What a model was asked before the first tool call, and what it replied."""
@@ -262,6 +264,12 @@ class RunState:
         return self.iterations[self.parts[-1].first :] if self.parts else []
 
     @property
+    def iterations_asked(self) -> list[Iteration]:
+        """Those made for the newest request as the run got it: for all items of a list."""
+        of_it = [part.first for part in self.parts if part.asked is self.part.asked]
+        return self.iterations[of_it[0] :] if of_it else []
+
+    @property
     def looked_up(self) -> set[str | None]:
         """The upstreams that the planner's own calls for the newest request were made of."""
         return {each.upstream for each in self.part_iterations if each.by == "lookup"}
@@ -270,8 +278,11 @@ class RunState:
     def offered(self) -> list[str]:
         """The tools shown so far, any of which a model may name."""
         at_first = self.started.offered if self.started else []
-        briefs = [part.brief for part in self.parts if part.brief]
-        later: list[events.BriefMade | Step | Steered] = [*briefs, *self.steps, *self.steered]
+        if not self.parts:
+            return at_first
+        briefs = filter(None, [self.opens.brief])
+        steps = self.steps[self.opens.steps :]
+        later: list[events.BriefMade | Step | Steered] = [*briefs, *steps, *self.steered]
         return [*at_first, *(name for each in later for name in each.offered)]
 
     @property
@@ -397,7 +408,8 @@ class RunState:
         return sum(call.seconds for call in self.ledger[self.part.calls :])
 
     def _begin(self, request: RunRequest, asked: RunRequest, spent: float) -> None:
-        self.parts.append(Part(request, asked, len(self.iterations), spent, len(self.ledger)))
+        had = (len(self.iterations), spent, len(self.ledger), len(self.steps))
+        self.parts.append(Part(request, asked, *had))
 
     def apply(self, event: events.Event) -> None:
         match event:
@@ -408,6 +420,7 @@ class RunState:
             case events.RunContinued():
                 self._begin(event.request, event.request, event.spent)
                 self.status, self.answer, self.reason = "running", "", None
+                self.model_says = None
                 self.quotes, self.unsupported, self.data, self.finished_at = [], [], None, None
                 self.paused += event.paused
             case events.ItemStarted():

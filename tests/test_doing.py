@@ -660,6 +660,20 @@ async def test_what_was_done_stands_beside_any_answer(place: Place, ollama: Scri
     assert "What was done" in shown.stdout
 
 
+async def test_a_change_of_a_step_before_is_told_once(place: Place, ollama: ScriptedOllama) -> None:
+    bye = {"prompt": "Note bye", "tool": "add_note", "arguments": {"text": "bye"}}
+    for said in ("hello is noted.", "bye is noted."):
+        ollama.expect(conclusion(said))
+    async with place.client(person=Person(True, True)) as caller:
+        run = {"run_id": report(await caller.call("run_step", **CALL))["run_id"]}
+        result = await caller.call("run_step", **bye, **run)
+    shown = text(result)
+    assert shown.startswith('What was done:\n- add_note {"text": "bye"}\n\nThe model says:')
+    assert f"### Done before\n\n- {CALL_IN_WORDS}" in shown
+    assert shown.count('"bye"') == shown.count('"hello"') == 1
+    assert shown.count("bye is noted.") == 1
+
+
 async def test_a_look_at_the_effect_of_a_change_bears_the_answer_out(
     place: Place, ollama: ScriptedOllama
 ) -> None:

@@ -69,7 +69,7 @@ class Changes:
     def chosen(self) -> bool:
         """Whether the request, the plan or a call names a tool that changes something."""
         tools = [self.state.part.request.tool, *self.state.planned_tools.values()]
-        tools += [each.tool for each in self.state.part_iterations]
+        tools += [each.tool for each in self.calls]
         named = (find(name, self.tools) for name in tools if name)
         return any(tool and not tool.read_only for tool in named)
 
@@ -116,9 +116,13 @@ class Changes:
         return tool is None or tool.read_only
 
     def failed(self) -> list[Iteration]:
-        """The changes whose newest call did not succeed: something is left to do."""
+        """The changes whose newest call did not succeed: something is left to do. Calls for the
+        same purpose are tries at one change, unless their arguments were given: each of those is to
+        be made, such as several edits of a file."""
         newest = {
-            each.prompt: each for each in self.calls if each.by == "choice" and not self.reads(each)
+            (each.prompt, "" if each.by_model else str(each.arguments)): each
+            for each in self.calls
+            if each.by == "choice" and not self.reads(each)
         }
         return [
             each
@@ -141,14 +145,14 @@ class Changes:
         calls = self.calls
         if self.made:
             return None
+        if any(each.changes and not each.answered for each in calls):
+            return "failed", UNKNOWN
         declined = [each for each in calls if each.approval and not each.approval.approved]
         if declined:
             call = declined[-1]
             return "refused", f"{call.tool} was not approved ({call.approval.reason})"  # type: ignore[union-attr]
         if not self.possible:
             return "refused", "this run may only use tools that read"
-        if any(each.changes and not each.answered for each in calls):
-            return "failed", UNKNOWN
         failed = [each for each in calls if each.asked and each.outcome is not Outcome.SUCCESS]
         if failed:
             first = failed[-1].result.strip().partition("\n")[0][:200]

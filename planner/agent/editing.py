@@ -23,7 +23,7 @@ from planner.evidence.rewriting import Edit
 from planner.evidence.words import named, tokens
 from planner.protocol import Call, FromRecord
 from planner.text import flat, shortened
-from planner.tools import ToolSpec
+from planner.tools import Outcome, ToolSpec
 
 OLD, NEW = "OLD_TEXT", "NEW_TEXT"
 """What stands for the two texts in a call that shows how a tool is called."""
@@ -129,8 +129,16 @@ class Editor:
                 self.best.unsure = f"{path} does not show the change"
             self.steps.end(success=stands)
             self.budget.hold()
-        shown = (f"{path}\n{rewriting.fence(changed)}" for path, changed in files)
+        done = [each for each in found if self.made(each)]
+        by_file = rewriting.by_file(done or found)
+        shown = (f"{path}\n{rewriting.fence(changed)}" for path, changed in by_file)
         return FromRecord(final_answer="\n\n".join(shown))
+
+    def made(self, edit: Edit) -> bool:
+        """Whether a call has made this edit."""
+        calls = [each for each in self.state.part_iterations if each.outcome is Outcome.SUCCESS]
+        texts = [{*strings(each.arguments)} for each in calls if each.changes]
+        return any({edit.path, edit.old, edit.new} <= each for each in texts)
 
     async def stands(self, found: Sequence[Edit]) -> bool:
         """Whether the file has these edits, now that it is read again."""

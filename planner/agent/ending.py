@@ -39,16 +39,19 @@ OWN_WORDS = "many of its words are in none of the passages that were read"
 OWN_QUERY = "it was found by a query that the model wrote; check its conditions"
 """Half of these answers are right (docs/experiments.md, "Lists as tables")."""
 NO_TOOLS = "Nothing can be looked up: this run has no tools. Connect an upstream MCP server."
+NOTHING = "- nothing, as far as is known"
 MAX_FOUND_CHARS = 600
 """Characters of what one call found, if the run ends without an answer."""
 
 
 def cut_short(state: RunState, reason: str) -> RunFinished:
     """The end of a run that cannot go on: it shows what was found, as it was found."""
-    return _without_model(state, Prompts([]), reason)
+    return _without_model(state, Prompts([]), reason, done(state.iterations_asked))
 
 
-def _without_model(state: RunState, prompts: Prompts, reason: str) -> RunFinished:
+def _without_model(
+    state: RunState, prompts: Prompts, reason: str, made: str, left: str = ""
+) -> RunFinished:
     found = [f"- {step.objective}: {step.notes}" for step in state.completed_steps if step.notes]
     found += [
         f"- {each.tool} returned: {prompts.shown_result(state, each)[:MAX_FOUND_CHARS]}"
@@ -58,15 +61,16 @@ def _without_model(state: RunState, prompts: Prompts, reason: str) -> RunFinishe
     if (gathered := last_gathered(state.open_iterations)) and gathered.gathered:
         shown = "\n".join(map(passage, gathered.gathered.passages))
         found.append(f"- passages on the request:\n{shown[:MAX_FOUND_CHARS]}")
-    made = done(state.part_iterations)
     why = reason.rstrip(".")
-    answer = f"Could not find out: {why}."
-    if made:
-        answer = f"It may not be finished: {why}.\n\nWhat was done:\n{made}"
+    parts, model_says = [f"Could not find out: {why}."], None
+    if made or left:
+        parts = [f"It may not be finished: {why}.", f"What was done:\n{made or NOTHING}", left]
+        model_says = "\n".join(found)
     if found:
-        answer += "\n\nFound so far:\n" + "\n".join(found)
+        parts.append("Found so far:\n" + "\n".join(found))
+    answer = "\n\n".join(filter(None, parts))
     status: FinalStatus = "partial" if found or made else "failed"
-    return RunFinished(status=status, answer=answer, reason=reason)
+    return _end(status, answer, reason, [], model_says=model_says)
 
 
 class Doubt(NamedTuple):
@@ -110,7 +114,8 @@ class Ending:
         failed: list[Iteration] = []
         pending: list[str] = []
         if not planned:  # what a plan says is to be done
-            claimed = self.changes.claimed(answer) if self.changes.wanted else []
+            if self.changes.wanted and not isinstance(conclusion, FromRecord):
+                claimed = self.changes.claimed(answer)
             failed, pending = self.changes.failed(), self.changes.pending()
         if claimed:
             reason = reason or f"no call that was made says {', '.join(claimed)}"
@@ -127,18 +132,21 @@ class Ending:
             told = "\n\n".join(filter(None, [answer, left]))
         else:
             told = self._beside_record(answer, left)
-        formatted = await self._formatted(answer) if found else Shaped()
+        formatted = await self._formatted(told) if found else Shaped()
         if goal == "step":
-            self._conclude_step(found, told)
-        elif goal == "answer":
-            self._conclude_step(conclusion.success, conclusion.assessment)
+            self._conclude_step(found, "\n\n".join(filter(None, [answer, left])) or told)
+        elif goal == "answer" and (step := self.state.step):
+            succeeded = conclusion.success and step.objective not in [
+                each.prompt for each in failed
+            ]
+            self._conclude_step(succeeded, conclusion.assessment)
         talk = self.state.wants == "talk"
         if talk and echoed(self.state, answer):
             reason = reason or "nothing was looked up or changed for this reply"
         missing: list[str] = []
         if found and not planned and not talk:
             missing = unsupported(self.state, answer)
-            missing += unsupported_data(self.state, answer, formatted.data)
+            missing += unsupported_data(self.state, told, formatted.data)
         status = "answered"
         if claimed or failed or pending or missing or (found and unsure):
             status = "partial"
@@ -163,7 +171,7 @@ class Ending:
         made = done(self.changes.calls)
         if answer and not (made or left):
             return answer
-        listed = f"What was done:\n{made or '- nothing'}"
+        listed = f"What was done:\n{made or NOTHING}"
         says = f"The model says:\n{answer}" if answer else ""
         return "\n\n".join(filter(None, [listed, left, says]))
 
@@ -187,7 +195,9 @@ class Ending:
 
     def without_model(self, reason: str) -> RunFinished:
         """The end with what was found, since no model says what it means."""
-        ended = _without_model(self.state, self.prompts, reason)
+        left = left_undone(self.changes.failed(), self.changes.pending())
+        made = done(self.changes.calls)
+        ended = _without_model(self.state, self.prompts, reason, made, left)
         if self.state.part.request.goal == "step":
             self._conclude_step(success=False, notes=reason)
         return ended

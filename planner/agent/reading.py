@@ -138,6 +138,7 @@ class Reader:
             may_be_order=self.state.may_be_order,
             first=brief.first if brief else "",
             then=brief.then if brief else "",
+            offered=brief.offered if brief else [],
         )
 
     async def overview(self, passages: Sequence[Passage]) -> Conclude | None:

@@ -18,6 +18,8 @@ RELATED_SHARE = 0.2
 """The share of these words of a sentence that has to be said elsewhere too."""
 MAX_CALL_CHARS = 200
 """Characters of a call; its approval and its run's record have all of it."""
+MAX_VALUE_CHARS = 60
+"""Characters of a text among its arguments, if it has more: none cuts the others off."""
 MIN_TOLD = 3
 """Such words of a sentence that may be judged; "as you wish" tells nothing."""
 
@@ -76,5 +78,11 @@ def _why_not(iteration: Iteration) -> str:
 
 
 def _call(iteration: Iteration) -> str:
-    call = f"{iteration.tool} {json.dumps(iteration.arguments, ensure_ascii=False)}"
+    arguments = iteration.arguments
+    if len(json.dumps(arguments, ensure_ascii=False)) > MAX_CALL_CHARS:
+        arguments = {
+            name: shortened(value, MAX_VALUE_CHARS) if isinstance(value, str) else value
+            for name, value in arguments.items()
+        }
+    call = f"{iteration.tool} {json.dumps(arguments, ensure_ascii=False)}"
     return shortened(flat(call), MAX_CALL_CHARS)

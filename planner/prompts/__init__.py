@@ -135,20 +135,21 @@ class Prompts:
         shown = {each.number for each in state.shown_iterations}
         hinted = [each for each in state.steered if each.shown and each.iteration not in shown]
         said = [user(self._hints(hinted))] if hinted else []
-        if not (state.steps_in_short or state.iterations_in_short):
+        before = state.steps_in_short[state.opens.steps if state.parts else 0 :]
+        if not (before or state.iterations_in_short):
             return said
         steps = [
             f"{step.number}. {one_line(step.notes, 400)} ({one_line(step.objective, 60)}"
             f"{'' if step.success else ', without success'})"
-            for step in state.steps_in_short
+            for step in before
         ]
         calls = attempts(actions(state, state.iterations_in_short))
         lines = context.within([*steps, *calls], PAST_RESULTS * self.result_characters)
         lines = [fenced(line) for line in lines]
-        messages = [message for step in state.steps_in_short for message in self._step_tools(step)]
+        messages = [message for step in before for message in self._step_tools(step)]
         if steps:
             messages.append(user(fill("past_steps", steps="\n".join(lines[: len(steps)]))))
-        for step in state.steps[len(steps) : len(steps) + 1]:
+        for step in state.steps[len(state.steps_in_short) :][:1]:
             messages.append(user(self._current(state, step)))
         if calls:
             messages.append(user(fill("past_calls", calls="\n".join(lines[len(steps) :]))))

@@ -240,7 +240,8 @@ class Completion:
         state = self.run.state
         warnings = warned(report_of(self.run).warnings)
         beside = {"reasoning_content": inert(warnings)} if warnings else {}
-        if state.data is None or state.unsupported:
+        left_out = state.model_says == ""  # it said more than was done
+        if state.data is None or state.unsupported or left_out:
             why = f" ({state.reason})" if state.reason and state.reason not in state.answer else ""
             return {"content": None, "refusal": inert(state.answer + why)} | beside
         return {"content": json.dumps(state.data, ensure_ascii=False), "refusal": None} | beside

@@ -39,7 +39,9 @@ def markdown(found: Report, *, cost: bool = True, after: str | None = None) -> s
     notes = [
         f"{step.number}. {step.in_words}\n   {indented(step.notes, 3)}"
         for step in found.steps
-        if step.success is not None and step.notes not in ("", found.answer)
+        if step.success is not None
+        and step.notes
+        and not f"\n{found.answer}".endswith(f"\n{step.notes}")
     ]
     if notes and found.status != "running":
         parts.append("### Steps\n\n" + "\n".join(notes))
@@ -83,10 +85,13 @@ def conclusion(found: Report, after: str | None = None) -> str:
 
 
 def done_in_words(found: Report) -> str:
-    """The changes that were made, unless the answer lists them; empty without any."""
-    if all(f"- {each}" in found.answer for each in found.done):
+    """The changes that were made and that the answer does not list, such as those of steps before;
+    empty without any."""
+    others = [each for each in found.done if f"- {each.removesuffix('…')}" not in found.answer]
+    if not others:
         return ""
-    return "### What was done\n\n" + _bullets(found.done)
+    head = "What was done" if len(others) == len(found.done) else "Done before"
+    return f"### {head}\n\n{_bullets(others)}"
 
 
 def what_next(found: Report) -> str:

@@ -13,7 +13,7 @@ from scripted_ollama import usual_reply
 from serving import LONG
 
 from planner import agent
-from planner.events import Event, Role
+from planner.events import Event, Role, RunContinued
 from planner.evidence.tool_ranking import MAX_SHOWN
 from planner.inbox import Inbox
 from planner.models.base import Message, Models, Reply
@@ -197,6 +197,29 @@ def add_many(pool: "DictionaryPool") -> None:
 async def approve(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
     """A person, or a policy, that permits every call."""
     return Approval(approved=True, by="policy", reason="the test permits it")
+
+
+class Requests(Inbox):
+    """What a run is asked for, one after the other."""
+
+    def __init__(self, *requests: RunRequest) -> None:
+        self.requests = list(requests)
+
+    def next_request(self) -> RunContinued | None:
+        if not self.requests:
+            return None
+        return RunContinued(request=self.requests.pop(0), spent=0.0, paused=0.0)
+
+
+def deciding(*approved: bool) -> Approver:
+    """A person who decides on one call after the other."""
+    decisions = list(approved)
+
+    async def decide(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
+        yes = decisions.pop(0)
+        return Approval(approved=yes, by="person", reason=f"the user said {'yes' if yes else 'no'}")
+
+    return decide
 
 
 SEARCH = spec("search", "pattern", "path?", text_argument="pattern", priority=2)

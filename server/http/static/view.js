@@ -157,7 +157,7 @@ const inline = (text) =>
 /** A run's report (server/views/report.py), with what the page is told besides (server/http/web_view.py). */
 function drawRun(report) {
   const { data = null, answer, done } = report;
-  const told = done.every((each) => answer.includes(`- ${each}`));
+  const others = done.filter((each) => !answer.includes(`- ${each.replace(/…$/, "")}`));
   return [
     drawState(report),
     el(
@@ -170,7 +170,7 @@ function drawRun(report) {
         drawApproval(report),
         drawAnswer(report),
         data !== null && section("data", "As data", el("pre", { tabindex: 0 }, JSON.stringify(data, null, 2))),
-        !told && list("done", "What was done", done),
+        list("done", others.length === done.length ? "What was done" : "Done before", others),
         list("unsupported", "No result bears this out", report.unsupported),
         list("warnings", "Warnings", report.warnings),
         list("questions", "Questions", report.questions.map(questionInWords)),

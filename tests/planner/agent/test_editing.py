@@ -3,7 +3,18 @@
 from typing import Any
 
 import pytest
-from in_memory import LIST, SEARCH, DictionaryPool, Fast, Ran, Unconstrained, approve, planned, spec
+from in_memory import (
+    LIST,
+    SEARCH,
+    DictionaryPool,
+    Fast,
+    Ran,
+    Unconstrained,
+    approve,
+    deciding,
+    planned,
+    spec,
+)
 from inline_snapshot import snapshot
 from replies import conclusion, deed, plan, was_done
 
@@ -197,6 +208,43 @@ async def test_where_nothing_would_change_calls_are_planned() -> None:
     )
     assert ran.state.status == "answered"
     assert ran.state.answer.endswith("\n\nThe model says:\nOPEN_HOURS is 9.")
+
+
+async def test_only_the_edits_that_were_made_are_shown() -> None:
+    pool = files(SWAP)
+    pool.files = {"gates.py": "HOURS = 8\n\n\ndef f():\n    return 1\n\n\nDEFAULT_HOURS = 8\n"}
+    shown = {"file_path": "x", "needle": "OLD_TEXT", "repl": "NEW_TEXT"}
+    ran = await planned(
+        *about("HOURS", tool="swap", shown=shown),
+        rewritten(pool.files["gates.py"].replace("= 8", "= 9")),
+        pool=pool,
+        prompt="Set HOURS and DEFAULT_HOURS to 9",
+        policy=Policy.ASK,
+        approver=deciding(False, True),
+    )
+    assert pool.files["gates.py"].startswith("HOURS = 8\n")
+    edits, left = ran.state.answer.split("\n\n")
+    assert edits.splitlines()[2:4] == ["-DEFAULT_HOURS = 8", "+DEFAULT_HOURS = 9"]
+    assert left.endswith("not approved (the user said no)")
+    assert ran.state.status == "partial"
+
+
+@pytest.mark.parametrize(
+    "line", [r"GATE_RE = re.compile(r'\d+ gate\'s')", r'GATE_RE = "C:\temp"', "GATE_RE = 'it''s'"]
+)
+async def test_an_edit_of_quotes_and_backslashes_is_no_claim_of_a_model(line: str) -> None:
+    pool = files(EDIT)
+    pool.files = {"gates.py": f"{line}\n"}
+    ran = await planned(
+        *about("GATE_RE"),
+        rewritten(f"{line}  # checked\n"),
+        pool=pool,
+        prompt="Add the comment checked to GATE_RE",
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == f"{line}  # checked\n"
+    assert (ran.state.status, ran.state.reason) == ("answered", None)
+    assert f"+{line}  # checked" in ran.state.answer
 
 
 @pytest.mark.parametrize(

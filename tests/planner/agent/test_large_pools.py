@@ -1,8 +1,8 @@
 """Pools of more tools than a prompt lists: which of them a run can call."""
 
 import pytest
-from in_memory import DictionaryPool, Fast, add_many, planned
-from replies import found, plan, second
+from in_memory import DictionaryPool, Fast, Unconstrained, add_many, planned
+from replies import found, nowhere, plan, second
 
 pytestmark = pytest.mark.anyio
 
@@ -28,3 +28,46 @@ async def test_the_words_of_a_brief_bring_in_tools_that_the_request_does_not() -
     assert all(each.text.count(LISTED) == 1 for each in ran.asked)
     assert pool.calls[-1] == ("tide_table", {"text": "today"})
     assert ran.state.answer == "High water is at noon."
+
+
+async def test_they_stay_when_a_long_answer_is_looked_for_and_a_short_one_found() -> None:
+    pool = DictionaryPool({"notes/sea.md": "The sea is wide. Hochwasser is a word for flood.\n"})
+    add_many(pool)
+    ran = await planned(
+        Fast(BRIEF | {"wants": "long answer"}),
+        Unconstrained("-"),
+        nowhere(),
+        plan("tide_table", objective="Look up the tide"),
+        {"text": "today"},
+        found("High water is at noon."),
+        second("High water is at noon."),
+        pool=pool,
+        prompt=ASKED,
+    )
+    assert all(each.text.count(LISTED) == 1 for each in ran.asked)
+    assert pool.calls[-1] == ("tide_table", {"text": "today"})
+
+
+async def test_each_item_of_a_list_gets_its_own() -> None:
+    pool = DictionaryPool({})
+    add_many(pool)
+    pool.results = {"tide_table": ["High water at noon", "High water at one"]}
+    ran = await planned(
+        Fast(BRIEF),
+        Fast(BRIEF),
+        plan("tide_table", objective="Look up the tide"),
+        {"text": "today"},
+        found("High water is at noon."),
+        second("High water is at noon."),
+        Fast(BRIEF),
+        plan("tide_table", objective="Look up the tide"),
+        {"text": "tomorrow"},
+        found("High water is at one."),
+        second("High water is at one."),
+        pool=pool,
+        prompt="1. Wann ist heute Hochwasser?\n2. Wann ist morgen Hochwasser?",
+    )
+    assert all(each.text.count(LISTED) == 1 for each in ran.asked)
+    asked = [arguments for name, arguments in pool.calls if name == "tide_table"]
+    assert asked == [{"text": "today"}, {"text": "tomorrow"}]
+    assert "Completed steps" not in "".join(each.text for each in ran.asked)

@@ -4,30 +4,16 @@
 from typing import Any
 
 import pytest
-from in_memory import DictionaryPool, add_many, planned
+from in_memory import DictionaryPool, Requests, add_many, planned
 from inline_snapshot import snapshot
 from planted import CLASS
 from replies import conclusion, plan
 
-from planner.events import RunContinued
-from planner.inbox import Inbox
 from planner.protocol import Limits, RunRequest
 
 pytestmark = pytest.mark.anyio
 
 SINGLE = Limits(iterations=1)
-
-
-class Requests(Inbox):
-    """What a run is asked for, one after the other."""
-
-    def __init__(self, *requests: RunRequest) -> None:
-        self.requests = list(requests)
-
-    def next_request(self) -> RunContinued | None:
-        if not self.requests:
-            return None
-        return RunContinued(request=self.requests.pop(0), spent=0.0, paused=0.0)
 
 
 def step(prompt: str, **options: Any) -> RunRequest:
