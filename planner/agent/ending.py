@@ -73,6 +73,33 @@ def _without_model(
     return _end(status, answer, reason, [], model_says=model_says)
 
 
+class Lacks(NamedTuple):
+    """What a request for a change lacks at its end."""
+
+    claimed: Sequence[str] = ()
+    """What its answer says and no call has done."""
+    failed: Sequence[Iteration] = ()
+    pending: Sequence[str] = ()
+    """Its planned changes that were not begun."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not done, or not said rightly; None if it lacks nothing."""
+        if self.claimed:
+            return f"no call that was made says {', '.join(self.claimed)}"
+        if self.pending:
+            return "not all planned changes were made"
+        if self.failed:
+            names = ", ".join(dict.fromkeys(each.tool for each in self.failed))
+            return f"{names} did not succeed, as far as is known"
+        return None
+
+    @property
+    def in_words(self) -> str:
+        """What was not done; empty if nothing is left."""
+        return left_undone(self.failed, self.pending)
+
+
 class Doubt(NamedTuple):
     """Why an answer is not certain."""
 
@@ -110,36 +137,21 @@ class Ending:
             if why == NO_CALL and reason != unsure:  # a doubt about an answer is no cause
                 why = reason or why
             return self._end_undone(status, why, conclusion, reason or unsure, quotes)
-        claimed: list[str] = []
-        failed: list[Iteration] = []
-        pending: list[str] = []
-        if not planned:  # what a plan says is to be done
-            if self.changes.wanted and not isinstance(conclusion, FromRecord):
-                claimed = self.changes.claimed(answer)
-            failed, pending = self.changes.failed(), self.changes.pending()
-        if claimed:
-            reason = reason or f"no call that was made says {', '.join(claimed)}"
-        if pending:
-            reason = reason or "not all planned changes were made"
-        if failed:
-            names = ", ".join(dict.fromkeys(each.tool for each in failed))
-            reason = reason or f"{names} did not succeed, as far as is known"
+        # What a plan says is to be done.
+        lacks = Lacks() if planned else self._lacks(conclusion)
+        reason = reason or lacks.reason
         found = conclusion.success and not gives_up(answer)
-        if claimed or echoed(self.state, answer, failed):
+        if lacks.claimed or echoed(self.state, answer, lacks.failed):
             answer = ""
-        left = left_undone(failed, pending)
-        if planned or (answer and isinstance(conclusion, FromRecord)):
-            told = "\n\n".join(filter(None, [answer, left]))
-        else:
-            told = self._beside_record(answer, left)
+        notes = "\n\n".join(filter(None, [answer, lacks.in_words]))
+        as_is = planned or (answer and isinstance(conclusion, FromRecord))
+        told = notes if as_is else self._beside_record(answer, lacks.in_words)
         formatted = await self._formatted(told) if found else Shaped()
         if goal == "step":
-            self._conclude_step(found, "\n\n".join(filter(None, [answer, left])) or told)
+            self._conclude_step(found, notes or told)
         elif goal == "answer" and (step := self.state.step):
-            succeeded = conclusion.success and step.objective not in [
-                each.prompt for each in failed
-            ]
-            self._conclude_step(succeeded, conclusion.assessment)
+            failed = step.objective in [each.prompt for each in lacks.failed]
+            self._conclude_step(conclusion.success and not failed, conclusion.assessment)
         talk = self.state.wants == "talk"
         if talk and echoed(self.state, answer):
             reason = reason or "nothing was looked up or changed for this reply"
@@ -148,7 +160,7 @@ class Ending:
             missing = unsupported(self.state, answer)
             missing += unsupported_data(self.state, told, formatted.data)
         status = "answered"
-        if claimed or failed or pending or missing or (found and unsure):
+        if lacks.reason or missing or (found and unsure):
             status = "partial"
             reason = reason or unsure or f"no result says {', '.join(missing)}"
         elif not found:
@@ -163,6 +175,12 @@ class Ending:
             unfit = f"the answer could not be put into data_schema: {formatted.problem}"
             reason = f"{reason}; {unfit}" if reason else unfit
         return _end(status, told, reason, quotes, missing, formatted.data, answer)
+
+    def _lacks(self, conclusion: Conclude) -> Lacks:
+        """What the conclusion says that was not done, and what is left to do."""
+        by_model = self.changes.wanted and not isinstance(conclusion, FromRecord)
+        claimed = self.changes.claimed(conclusion.final_answer) if by_model else []
+        return Lacks(claimed, self.changes.failed(), self.changes.pending())
 
     def _beside_record(self, answer: str, left: str) -> str:
         """What was done, from the record, what is left, and then the answer, as the model's words:
