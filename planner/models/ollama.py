@@ -366,8 +366,8 @@ def host_url(host: str | None) -> str:
         url = httpx.URL()
     if url.scheme not in ("http", "https") or not url.host:
         raise ConfigError(
-            "OLLAMA_HOST is not an address; write it as `127.0.0.1:11434` or as "
-            "`http://example.com:11434`."
+            "The address of Ollama (OLLAMA_HOST, or `host` under `models`) is not one; write it as "
+            "`127.0.0.1:11434` or as `http://example.com:11434`."
         )
     return str(url)
 

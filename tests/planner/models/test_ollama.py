@@ -443,7 +443,7 @@ def test_host_is_read_as_the_client_reads_it(host: str | None, url: str) -> None
 
 @pytest.mark.parametrize("host", ["http://me:secret@h:port", "h:99999", "http://[::1", "ftp://h"])
 def test_host_that_is_no_address(host: str) -> None:
-    with pytest.raises(ConfigError, match="OLLAMA_HOST is not an address") as caught:
+    with pytest.raises(ConfigError, match="OLLAMA_HOST, or `host` under `models`") as caught:
         host_url(host)
     assert host not in str(caught.value)
     assert "secret" not in str(caught.value)

@@ -227,7 +227,7 @@ def test_a_wrong_address_is_told_before_what_cannot_be_imported_with_it(quick: P
     done = quick.run("ask", "a", OLLAMA_HOST="bad::host::1")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == snapshot(
-        "planloom: OLLAMA_HOST is not an address; write it as `127.0.0.1:11434` or as `http://example.com:11434`.\n"
+        "planloom: The address of Ollama (OLLAMA_HOST, or `host` under `models`) is not one; write it as `127.0.0.1:11434` or as `http://example.com:11434`.\n"
     )
 
 
