@@ -87,6 +87,18 @@ async def stepped(
     )
 
 
+async def concluded(said: str) -> Ran:
+    """A run of one step, which posted hello, whose conclusion says this."""
+    return await stepped(
+        conclusion("hello is said."),
+        conclusion(said),
+        pool=office("Sent."),
+        approver=approve,
+        calls=[HELLO],
+        prompt="Say it",
+    )
+
+
 async def test_data_is_made_of_what_was_done() -> None:
     """The model's sentence is left out, so that nothing but the record is put into data."""
     ran = await acted(
@@ -136,14 +148,7 @@ async def test_each_of_two_calls_for_the_same_purpose_is_to_be_made_if_a_caller_
 
 
 async def test_a_conclusion_is_held_against_the_calls_of_its_steps() -> None:
-    ran = await stepped(
-        conclusion("hello is said."),
-        conclusion("The password was replaced by another."),
-        pool=office("Sent."),
-        approver=approve,
-        calls=[HELLO],
-        prompt="Say it",
-    )
+    ran = await concluded("The password was replaced by another.")
     assert (ran.state.status, ran.state.answer) == (
         "partial",
         f"What was done:\n- {HELLO_POSTED}",
@@ -241,14 +246,7 @@ async def test_a_list_that_is_cut_short_has_the_changes_of_its_earlier_items() -
 
 
 async def test_the_words_for_one_request_are_not_those_of_the_next() -> None:
-    ran = await stepped(
-        conclusion("hello is said."),
-        conclusion("It is said."),
-        pool=office("Sent."),
-        approver=approve,
-        calls=[HELLO],
-        prompt="Say it",
-    )
+    ran = await concluded("It is said.")
     assert ran.state.answer == beside_record("It is said.", HELLO_POSTED)
     before = next(n for n, each in enumerate(ran.events) if each.type == "run_continued")
     assert RunState.of(ran.events[:before]).own_words == "hello is said."

@@ -1,5 +1,7 @@
 """Pools of more tools than a prompt lists: which of them a run can call."""
 
+from typing import Any
+
 import pytest
 from in_memory import DictionaryPool, Fast, Unconstrained, add_many, planned
 from replies import found, nowhere, plan, second
@@ -8,7 +10,14 @@ pytestmark = pytest.mark.anyio
 
 ASKED = "Wann ist Hochwasser?"
 LISTED = "Tools for this request too:\n- tide_table(text): Tides"
+NOON = "High water is at noon."
 BRIEF = {"search": ["high water", "tide"], "wants": "short answer"}
+
+
+def looked_up(day: str, answer: str) -> list[dict[str, Any]]:
+    """How the tide is looked up, and what it is."""
+    steps = plan("tide_table", objective="Look up the tide")
+    return [steps, {"text": day}, found(answer), second(answer)]
 
 
 async def test_the_words_of_a_brief_bring_in_tools_that_the_request_does_not() -> None:
@@ -16,10 +25,7 @@ async def test_the_words_of_a_brief_bring_in_tools_that_the_request_does_not() -
     add_many(pool)
     ran = await planned(
         Fast(BRIEF),
-        plan("tide_table", objective="Look up the tide"),
-        {"text": "today"},
-        found("High water is at noon."),
-        second("High water is at noon."),
+        *looked_up("today", NOON),
         pool=pool,
         prompt=ASKED,
     )
@@ -27,7 +33,7 @@ async def test_the_words_of_a_brief_bring_in_tools_that_the_request_does_not() -
     assert "tide_table" not in ran.state.started.offered
     assert all(each.text.count(LISTED) == 1 for each in ran.asked)
     assert pool.calls[-1] == ("tide_table", {"text": "today"})
-    assert ran.state.answer == "High water is at noon."
+    assert ran.state.answer == NOON
 
 
 async def test_they_stay_when_a_long_answer_is_looked_for_and_a_short_one_found() -> None:
@@ -37,10 +43,7 @@ async def test_they_stay_when_a_long_answer_is_looked_for_and_a_short_one_found(
         Fast(BRIEF | {"wants": "long answer"}),
         Unconstrained("-"),
         nowhere(),
-        plan("tide_table", objective="Look up the tide"),
-        {"text": "today"},
-        found("High water is at noon."),
-        second("High water is at noon."),
+        *looked_up("today", NOON),
         pool=pool,
         prompt=ASKED,
     )
@@ -55,15 +58,9 @@ async def test_each_item_of_a_list_gets_its_own() -> None:
     ran = await planned(
         Fast(BRIEF),
         Fast(BRIEF),
-        plan("tide_table", objective="Look up the tide"),
-        {"text": "today"},
-        found("High water is at noon."),
-        second("High water is at noon."),
+        *looked_up("today", NOON),
         Fast(BRIEF),
-        plan("tide_table", objective="Look up the tide"),
-        {"text": "tomorrow"},
-        found("High water is at one."),
-        second("High water is at one."),
+        *looked_up("tomorrow", "High water is at one."),
         pool=pool,
         prompt="1. Wann ist heute Hochwasser?\n2. Wann ist morgen Hochwasser?",
     )
