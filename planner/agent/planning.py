@@ -26,6 +26,8 @@ LIKELY_TOOLS = 5
 takes the first ones of a long list."""
 LIKELY_FINDERS = 3
 """How many are named for finding out what a call needs."""
+Decision = MakePlan | Stay | MoveOn | Conclude
+"""How a run goes on, or ends."""
 NOTHING_MISSING = "nothing"
 """What the model should write if no call is missing."""
 
@@ -56,54 +58,59 @@ class Planner:
         plan = await self.plan()
         while plan.steps and plan.steps[0].tool is None:  # nothing to call for it
             plan = plan.model_copy(update={"steps": plan.steps[1:]})
-        decision: MakePlan | Stay | MoveOn | Conclude | None = plan if plan.steps else None
+        decision: Decision | None = plan if plan.steps else None
         while decision is not None and not isinstance(decision, Conclude):
-            calls = (await self.steps.follow(decision))[: self.budget.calls_left]
-            step = self.state.step
-            if self.changes.looked_up_for(calls[0]):
-                calls[0] = await self.asker.select_to_do(calls[0])
-            elif step and step.offered and not isinstance(decision, Stay):
-                calls[0] = await self.asker.select_for_step(step, calls[0])
-            several = len(calls) > 1
-            await self.caller.call(*calls, may_guess=several)
-            # The plan may go on with lists that have nothing to do with it.
-            found = await self.querier.query() and not self.changes.wanted
-            if found and (conclusion := await self.answer()):
-                return conclusion
-            if self.caller.guessed and not several:
-                await self.look_up_guess(calls[0])
-            if refused := self.changes.to_repeat():
-                self.budget.hold()
-                await self.caller.call(refused, problem=self.changes.complaint())
-            if before := self.changes.possible_now():
-                self.budget.hold()
-                call = Call(prompt=before.prompt, tool=before.tool)
-                await self.caller.call(call, given=before.arguments, by=self.asker.models.full.name)
+            decision = await self.carry_out(decision) or await self.next_decision()
+        return decision
+
+    async def carry_out(self, decision: MakePlan | Stay | MoveOn) -> Conclude | None:
+        """Make the next calls, each with the tool that is best for it by now. The answer, if a
+        query of what they return has found one."""
+        calls = (await self.steps.follow(decision))[: self.budget.calls_left]
+        step = self.state.step
+        if self.changes.looked_up_for(calls[0]):
+            calls[0] = await self.asker.select_to_do(calls[0])
+        elif step and step.offered and not isinstance(decision, Stay):
+            calls[0] = await self.asker.select_for_step(step, calls[0])
+        several = len(calls) > 1
+        await self.caller.call(*calls, may_guess=several)
+        # The plan may go on with lists that have nothing to do with it.
+        found = await self.querier.query() and not self.changes.wanted
+        if found and (conclusion := await self.answer()):
+            return conclusion
+        if self.caller.guessed and not several:
+            await self.look_up_guess(calls[0])
+        if refused := self.changes.to_repeat():
             self.budget.hold()
-            spoken_to = self.steps.take_steering()
-            if not spoken_to and (planned := await self.planned_next()):
-                decision = planned
-                continue
-            if self.stuck():
-                return None
-            last_step = not self.state.later_steps
-            # What the user has just said is decided on: an answer would pass it over.
-            if self.changes.acting and not spoken_to:
-                if conclusion := await self.what_was_done():
-                    return conclusion
-                decision = self.missing_call()
-                continue
-            ready = last_step and not spoken_to and not self.changes.due
-            if ready and self.unread:
-                if conclusion := await self.answer():
-                    return conclusion
-                if self.reader.settled:
-                    return None
-            if not self.asker.choices:
-                return None
-            decision = await self.decide()
-            if isinstance(decision, Conclude) and decision.success and not last_step:
-                return await self.answer() or decision
+            await self.caller.call(refused, problem=self.changes.complaint())
+        if before := self.changes.possible_now():
+            self.budget.hold()
+            call = Call(prompt=before.prompt, tool=before.tool)
+            await self.caller.call(call, given=before.arguments, by=self.asker.models.full.name)
+        self.budget.hold()
+        return None
+
+    async def next_decision(self) -> Decision | None:
+        """How to go on after calls: with the plan, with an answer, or as the model decides."""
+        spoken_to = self.steps.take_steering()
+        if not spoken_to and (planned := await self.planned_next()):
+            return planned
+        if self.stuck():
+            return None
+        last_step = not self.state.later_steps
+        # What the user has just said is decided on: an answer would pass it over.
+        if self.changes.acting and not spoken_to:
+            return await self.what_was_done() or self.missing_call()
+        ready = last_step and not spoken_to and not self.changes.due
+        if ready and self.unread:
+            conclusion = await self.answer()
+            if conclusion or self.reader.settled:
+                return conclusion
+        if not self.asker.choices:
+            return None
+        decision = await self.decide()
+        if isinstance(decision, Conclude) and decision.success and not last_step:
+            return await self.answer() or decision
         return decision
 
     async def answer(self) -> Conclude | None:
