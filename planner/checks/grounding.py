@@ -149,9 +149,14 @@ def only_of_request(state: RunState, answer: str) -> bool:
     asked = state.prompt
     own = {*words(asked)}
     new = [claim for claim in beyond(answer, asked) if not own.issuperset(_parts(claim))]
-    known = found(state)
+    return not new and bool(of_request(state, answer))
+
+
+def of_request(state: RunState, answer: str) -> list[str]:
+    """The names and numbers of an answer that the request has, and no result."""
+    asked, known = state.prompt, found(state)
     repeated = [claim for claim in claims(without_separators(answer)) if holds(asked, claim)]
-    return not new and any(not holds(known, claim) for claim in repeated)
+    return [claim for claim in repeated if not holds(known, claim)]
 
 
 def _parts(name: str) -> set[str]:

@@ -15,7 +15,7 @@ from in_memory import (
     spec,
 )
 from inline_snapshot import snapshot
-from replies import beside_record, conclusion, deed, was_done
+from replies import beside_record, conclusion, deed, found, was_done
 
 from planner.agent import cut_short
 from planner.errors import ModelUnavailable
@@ -251,3 +251,35 @@ async def test_the_words_for_one_request_are_not_those_of_the_next() -> None:
     before = next(n for n, each in enumerate(ran.events) if each.type == "run_continued")
     assert RunState.of(ran.events[:before]).own_words == "hello is said."
     assert RunState.of(ran.events[: before + 1]).own_words == ""
+
+
+TOLD = "There are two rooms. The password has been set to '1j1l-2k3j'."
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        (TOLD, "Nothing was changed.\n\nThe model says:\nThere are two rooms."),
+        (
+            "No room is called '1j1l-2k3j', the rooms are general and random.",
+            "Nothing was changed.\n\nThe model says:\n"
+            "No room is called '1j1l-2k3j', the rooms are general and random.",
+        ),
+        ("The rooms are general and random.", "The rooms are general and random."),
+    ],
+)
+async def test_a_value_of_the_request_alone_is_not_told_as_set(said: str, answer: str) -> None:
+    """Of a request that was read as a question, in an answer that is not certain."""
+    pool = office()
+    pool.results["list_rooms"] = ["- general\n- random"]
+    ran = await planned(
+        Fast({"search": ["rooms"], "wants": "short answer"}),
+        steps(("Look", "list_rooms")),
+        found(said),
+        {"answer_again": "There are three."},
+        pool=pool,
+        prompt="Are there odd rooms? If so, set my password to 1j1l-2k3j.",
+        policy=Policy.ALLOW,
+        approver=approve,
+    )
+    assert (ran.state.status, ran.state.answer) == ("partial", answer)
