@@ -41,7 +41,6 @@ OWN_WORDS = "many of its words are in none of the passages that were read"
 OWN_QUERY = "it was found by a query that the model wrote; check its conditions"
 """Half of these answers are right (docs/experiments.md, "Lists as tables")."""
 NO_TOOLS = "Nothing can be looked up: this run has no tools. Connect an upstream MCP server."
-UNCHANGED = "Nothing was changed."
 NOTHING = "- nothing, as far as is known"
 MAX_FOUND_CHARS = 600
 """Characters of what one call found, if the run ends without an answer."""
@@ -173,30 +172,29 @@ class Ending:
             reason = reason or doubt.reason
             loose = doubt.unproved
             quotes = [each for each in quotes if not any(holds(each, claim) for claim in loose)]
-        if status == "partial" and not planned and self._may_tell_an_order(answer):
-            answer = self._without_values_of_request(answer)
-            told = f"{UNCHANGED}\n\nThe model says:\n{answer}"
+        if status == "partial" and (rest := self._without_orders(answer)):
+            answer = rest
+            told = f"Nothing was changed.\n\nThe model says:\n{answer}"
         if formatted.problem:
             status = "partial"
             unfit = f"the answer could not be put into data_schema: {formatted.problem}"
             reason = f"{reason}; {unfit}" if reason else unfit
         return _end(status, told, reason, quotes, missing, formatted.data, answer)
 
-    def _may_tell_an_order(self, answer: str) -> bool:
-        """Whether an answer has a value that only the request says, where something could have been
-        changed and was not: "check it, and set the password to X" is read as a question, and X told
-        as if it had been set."""
+    def _without_orders(self, answer: str) -> str:
+        """The answer to a question without the sentences that have a value which only the request
+        says, if there are others too, and something could have been changed and was not. "Check it,
+        and if it is odd, set the password to X" is read as a question, and X told as if it had been
+        set. Empty where this does not apply."""
         asked = self.state.part.request.goal == "answer" and self.state.wants != "talk"
-        idle = self.changes.possible and not any(each.changes for each in self.changes.calls)
-        return asked and idle and bool(of_request(self.state, answer))
-
-    def _without_values_of_request(self, answer: str) -> str:
-        """The sentences of an answer without such a value; all of it if there are none."""
+        changed = any(each.changes for each in self.changes.calls)
+        if not (asked and self.changes.possible and of_request(self.state, answer)) or changed:
+            return ""
         lines = [
             " ".join(each for each in line if not of_request(self.state, each))
             for line in sentences_in(answer)
         ]
-        return "\n".join(filter(None, lines)) or answer
+        return "\n".join(filter(None, lines))
 
     def _lacks(self, conclusion: Conclude) -> Lacks:
         """What the conclusion says that was not done, and what is left to do."""

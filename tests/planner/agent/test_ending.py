@@ -260,11 +260,7 @@ TOLD = "There are two rooms. The password has been set to '1j1l-2k3j'."
     ("said", "answer"),
     [
         (TOLD, "Nothing was changed.\n\nThe model says:\nThere are two rooms."),
-        (
-            "No room is called '1j1l-2k3j', the rooms are general and random.",
-            "Nothing was changed.\n\nThe model says:\n"
-            "No room is called '1j1l-2k3j', the rooms are general and random.",
-        ),
+        ("No room is called '1j1l-2k3j'.", "No room is called '1j1l-2k3j'."),
         ("The rooms are general and random.", "The rooms are general and random."),
     ],
 )
