@@ -64,15 +64,27 @@ def _without_model(
         shown = "\n".join(map(passage, gathered.gathered.passages))
         found.append(f"- passages on the request:\n{shown[:MAX_FOUND_CHARS]}")
     why = reason.rstrip(".")
-    parts, model_says = [f"Could not find out: {why}."], None
+    so_far = "\n".join(found)
+    begins, model_says = f"Could not find out: {why}.", None
     if made or left:
-        parts = [f"It may not be finished: {why}.", f"What was done:\n{made or NOTHING}", left]
-        model_says = "\n".join(found)
-    if found:
-        parts.append("Found so far:\n" + "\n".join(found))
-    answer = "\n\n".join(filter(None, parts))
+        begins, model_says = f"It may not be finished: {why}.\n\n{_record(made, left)}", so_far
+    answer = _paragraphs(begins, f"Found so far:\n{so_far}" if found else "")
     status: FinalStatus = "partial" if found or made else "failed"
     return _end(status, answer, reason, [], model_says=model_says)
+
+
+def _record(made: str, left: str) -> str:
+    """What was done, and what is left to do."""
+    return _paragraphs(f"What was done:\n{made or NOTHING}", left)
+
+
+def _said(answer: str) -> str:
+    """The answer, as the model's words."""
+    return f"The model says:\n{answer}"
+
+
+def _paragraphs(*parts: str) -> str:
+    return "\n\n".join(filter(None, parts))
 
 
 class Lacks(NamedTuple):
@@ -145,9 +157,10 @@ class Ending:
         found = conclusion.success and not gives_up(answer)
         if lacks.claimed or echoed(self.state, answer, lacks.failed):
             answer = ""
-        notes = "\n\n".join(filter(None, [answer, lacks.in_words]))
+        left = lacks.in_words
+        notes = _paragraphs(answer, left)
         as_is = planned or (answer and isinstance(conclusion, FromRecord))
-        told = notes if as_is else self._beside_record(answer, lacks.in_words)
+        told = notes if as_is else self._beside_record(answer, left)
         formatted = await self._formatted(told) if found else Shaped()
         if goal == "step":
             self._conclude_step(found, notes or told)
@@ -174,7 +187,7 @@ class Ending:
             quotes = [each for each in quotes if not any(holds(each, claim) for claim in loose)]
         if status == "partial" and (rest := self._without_orders(answer)):
             answer = rest
-            told = f"Nothing was changed.\n\nThe model says:\n{answer}"
+            told = _paragraphs("Nothing was changed.", _said(answer))
         if formatted.problem:
             status = "partial"
             unfit = f"the answer could not be put into data_schema: {formatted.problem}"
@@ -188,11 +201,12 @@ class Ending:
         set. Empty where this does not apply."""
         asked = self.state.part.request.goal == "answer" and self.state.wants != "talk"
         changed = any(each.changes for each in self.changes.calls)
-        if not (asked and self.changes.possible and of_request(self.state, answer)) or changed:
+        if changed or not (asked and self.changes.possible):
             return ""
+        values = of_request(self.state, answer)
         lines = [
-            " ".join(each for each in line if not of_request(self.state, each))
-            for line in sentences_in(answer)
+            " ".join(each for each in line if not any(holds(each, value) for value in values))
+            for line in sentences_in(answer if values else "")
         ]
         return "\n".join(filter(None, lines))
 
@@ -209,9 +223,7 @@ class Ending:
         made = done(self.changes.calls)
         if answer and not (made or left):
             return answer
-        listed = f"What was done:\n{made or NOTHING}"
-        says = f"The model says:\n{answer}" if answer else ""
-        return "\n\n".join(filter(None, [listed, left, says]))
+        return _paragraphs(_record(made, left), _said(answer) if answer else "")
 
     def _doubt(self, answer: str) -> Doubt | None:
         """Why an answer is not certain although results hold what it claims."""
