@@ -10,7 +10,7 @@ from math import log
 from pydantic import BaseModel, ConfigDict
 
 from planner.checks.claims import claims, holds, in_all_readings, is_number, is_value
-from planner.checks.grounding import FILE, as_read, chosen, results, said, said_in
+from planner.checks.grounding import FILE, as_read, chosen, given, results, said, said_in
 from planner.evidence.context import with_count
 from planner.evidence.words import is_name, tokens, words
 from planner.state import Iteration, RunState
@@ -209,8 +209,8 @@ def sources_of(state: RunState) -> Iterator[Source]:
         if iteration.gathered:
             found += [(iteration, each.place, each.told) for each in iteration.gathered.passages]
         elif iteration.by != "lookup" and iteration.outcome is Outcome.SUCCESS:
-            given = "" if iteration.by == "query" else f"{iteration.arguments}\n"
-            found.append((iteration, "", f"{given}{with_count(iteration.result)}"))
+            told = [] if iteration.by == "query" else given(iteration)
+            found.append((iteration, "", "\n".join([*told, with_count(iteration.result)])))
     found.sort(
         key=lambda each: (
             each[0].by != "query",
@@ -260,8 +260,9 @@ class Subject:
         much as any other row with it: one that defines the name may say nothing else."""
         own = [[self.words & {*words(row)} for row in each.rows] for each in self.sources]
         count = Counter(word for rows in own for row in rows for word in row)
-        count.update(word for each in self.sources for word in self.words & {*words(each.tool)})
-        total = sum(map(len, own))
+        tools = [self.words & {*words(each.tool)} for each in self.sources if each.tool]
+        count.update(word for has in tools for word in has)
+        total = sum(map(len, own)) + len(tools)
         weights = {word: log((total + 1) / (rows + 0.5)) for word, rows in count.items()}
         told: list[list[float]] = []
         names: dict[str, float] = {}

@@ -86,7 +86,7 @@ def carried_out(state: RunState) -> str:
     for each in state.iterations:
         if each.outcome is Outcome.SUCCESS:
             changed = changed or each.changes
-            texts.append(f"{each.tool} {each.arguments}")
+            texts.append(called(each))
             texts += [with_count(each.result)] if changed else []
     return "\n".join(texts) if changed else results(state)
 
@@ -235,7 +235,7 @@ def said_in(value: Any, key: str, named: Sequence[Any]) -> Iterator[str]:
 
 def results(state: RunState) -> str:
     """What came of tool calls: passages, and the calls that succeeded with their results."""
-    texts = [f"{each.tool} {each.arguments}\n{with_count(each.result)}" for each in chosen(state)]
+    texts = [f"{called(each)}\n{with_count(each.result)}" for each in chosen(state)]
     return "\n".join([*gathered(state), *texts])
 
 
@@ -244,7 +244,7 @@ def found(state: RunState) -> str:
     file that was read: it is known to be there."""
     texts = gathered(state)
     for each in chosen(state):
-        given = [f"{each.tool} {each.arguments}"] if each.changes else given_paths(each)
+        given = [called(each)] if each.changes else given_paths(each)
         texts += [*given, with_count(each.result)]
     return "\n".join(texts)
 
@@ -273,6 +273,29 @@ def tells(answer: str, values: Sequence[str]) -> bool:
     """Whether an answer has all of some values, of one at least."""
     text = in_all_readings(answer)
     return bool(values) and all(says(text, each) for each in values)
+
+
+def called(call: Iteration) -> str:
+    """The tool of a call and what it was given, a value a line, texts as they are: JSON and Python
+    escape the quotes and backslashes in them."""
+    return "\n".join([call.tool, *given(call)])
+
+
+def given(call: Iteration) -> list[str]:
+    """The values that a call was given, each after its name."""
+    return [*_named(call.arguments)]
+
+
+def _named(value: Any, name: str = "") -> Iterator[str]:
+    match value:
+        case dict():
+            for key, inner in value.items():
+                yield from _named(inner, key)
+        case list():
+            for inner in value:
+                yield from _named(inner, name)
+        case _:
+            yield f"{name} {value}"
 
 
 def given_paths(call: Iteration) -> list[str]:

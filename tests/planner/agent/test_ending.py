@@ -99,6 +99,21 @@ async def concluded(said: str) -> Ran:
     )
 
 
+async def test_what_a_call_was_given_is_known_with_its_quotes_and_backslashes() -> None:
+    """JSON and Python escape them; the model's sentence was taken for the claim of another call."""
+    text = 'it\'s "C:\\logs\\app.log"'
+    said = f"I posted `{text}` in general."
+    ran = await acted(
+        f"Post {text} in general",
+        steps(("Post it", "post")),
+        {"room": "general", "text": text},
+        was_done(said),
+        pool=office("Sent."),
+    )
+    assert ran.state.model_says == said
+    assert ran.state.status == "answered"
+
+
 async def test_data_is_made_of_what_was_done() -> None:
     """The model's sentence is left out, so that nothing but the record is put into data."""
     ran = await acted(
