@@ -3,6 +3,8 @@ and what was done."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import filterfalse
 from typing import Any, NamedTuple
 
 from planner.agent.changes import NO_CALL, UNKNOWN, Changes
@@ -81,6 +83,16 @@ def _record(made: str, left: str) -> str:
 def _said(answer: str) -> str:
     """The answer, as the model's words."""
     return f"The model says:\n{answer}"
+
+
+def _has_any(values: Sequence[str], text: str) -> bool:
+    return any(holds(text, value) for value in values)
+
+
+def _without(left_out: Callable[[str], bool], answer: str) -> str:
+    """An answer without the sentences that are left out, its lines as they were."""
+    lines = [" ".join(filterfalse(left_out, line)) for line in sentences_in(answer)]
+    return "\n".join(filter(None, lines))
 
 
 def _paragraphs(*parts: str) -> str:
@@ -196,19 +208,17 @@ class Ending:
 
     def _without_orders(self, answer: str) -> str:
         """The answer to a question without the sentences that have a value which only the request
-        says, if there are others too, and something could have been changed and was not. "Check it,
-        and if it is odd, set the password to X" is read as a question, and X told as if it had been
-        set. Empty where this does not apply."""
+        says, or else without those that have no other, if something could have been changed and
+        was not. "Check it, and if it is odd, set the password to X" is read as a question, and X
+        told as if it had been set. Empty where this does not apply, or nothing is left."""
         asked = self.state.part.request.goal == "answer" and self.state.wants != "talk"
         changed = any(each.changes for each in self.changes.calls)
         if changed or not (asked and self.changes.possible):
             return ""
-        values = of_request(self.state, answer)
-        lines = [
-            " ".join(each for each in line if not any(holds(each, value) for value in values))
-            for line in sentences_in(answer if values else "")
-        ]
-        return "\n".join(filter(None, lines))
+        if not (values := of_request(self.state, answer)):
+            return ""
+        has_one, no_other = partial(_has_any, values), partial(only_of_request, self.state)
+        return _without(has_one, answer) or _without(no_other, answer)
 
     def _lacks(self, conclusion: Conclude) -> Lacks:
         """What the conclusion says that was not done, and what is left to do."""

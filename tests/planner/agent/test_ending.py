@@ -269,12 +269,17 @@ async def test_the_words_for_one_request_are_not_those_of_the_next() -> None:
 
 
 TOLD = "There are two rooms. The password has been set to '1j1l-2k3j'."
+ODD = "The 'odd' room has 12 members."
 
 
 @pytest.mark.parametrize(
     ("said", "answer"),
     [
         (TOLD, "Nothing was changed.\n\nThe model says:\nThere are two rooms."),
+        (
+            f"{ODD} The password has been set to '1j1l-2k3j'.",
+            f"Nothing was changed.\n\nThe model says:\n{ODD}",
+        ),
         ("No room is called '1j1l-2k3j'.", "No room is called '1j1l-2k3j'."),
         ("The rooms are general and random.", "The rooms are general and random."),
     ],
@@ -282,7 +287,7 @@ TOLD = "There are two rooms. The password has been set to '1j1l-2k3j'."
 async def test_a_value_of_the_request_alone_is_not_told_as_set(said: str, answer: str) -> None:
     """Of a request that was read as a question, in an answer that is not certain."""
     pool = office()
-    pool.results["list_rooms"] = ["- general\n- random"]
+    pool.results["list_rooms"] = ["- general: 12\n- random"]
     ran = await planned(
         Fast({"search": ["rooms"], "wants": "short answer"}),
         steps(("Look", "list_rooms")),
