@@ -9,11 +9,11 @@ table into the page. `tests/server/clients/test_table.py` fails while the page s
 
 import json
 from dataclasses import dataclass, fields
-from pathlib import Path
 
-HOUSE = Path(__file__).parent.parent
-OBSERVED = HOUSE / "tests" / "outside" / "clients" / "observed"
-PAGE = HOUSE / "docs" / "clients.md"
+from benchmarks import ROOT
+
+OBSERVED = ROOT / "tests" / "outside" / "clients" / "observed"
+PAGE = ROOT / "docs" / "clients.md"
 BEGIN, END = "<!-- python -m benchmarks.clients -->\n\n", "<!-- end -->"
 
 HEADS = {

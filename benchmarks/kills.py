@@ -11,9 +11,6 @@ import time
 from pathlib import Path
 
 import anyio
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
-
 from killing import Kills, ScriptedModels, entry
 from serving import Place
 

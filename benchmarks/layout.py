@@ -11,14 +11,15 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-HOUSE = Path(__file__).parent.parent
+from benchmarks import ROOT
+
 PACKAGES = ("planner", "server")
 
 
 @cache
 def modules() -> dict[str, Path]:
-    files = [file for package in PACKAGES for file in (HOUSE / package).rglob("*.py")]
-    names = {file: ".".join(file.relative_to(HOUSE).with_suffix("").parts) for file in files}
+    files = [file for package in PACKAGES for file in (ROOT / package).rglob("*.py")]
+    names = {file: ".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files}
     return {name.removesuffix(".__init__"): file for file, name in names.items()}
 
 

@@ -19,13 +19,11 @@ from itertools import groupby, pairwise
 from pathlib import Path
 
 import pyte
+from on_terminal import HEIGHT, WIDTH, on_terminal
 from pyte.screens import Char
 
-sys.path.append(str(Path(__file__).parent.parent / "tests" / "support"))
+from benchmarks import ROOT
 
-from on_terminal import HEIGHT, WIDTH, on_terminal
-
-ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 FERRY = ROOT / "examples" / "ferry"
 QUESTION = "How heavy may my suitcase be?"

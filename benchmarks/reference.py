@@ -13,12 +13,12 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_group
 
+from benchmarks import ROOT
 from server.cli.commands import app
 from server.config import ModelSettings
 from server.config_schema import NAME, schema_text, upstreams_schema
 from server.environment import VARIABLES, Environment
 
-ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "configuration.md"
 MARK = "<!-- From here on made by `make reference`, from the types. -->"
 

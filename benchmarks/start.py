@@ -20,10 +20,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.eval.codebases import REPOSITORY
+from benchmarks import ROOT
 from benchmarks.eval.results import markdown
 from benchmarks.speed import runs
-from benchmarks.speed.server import FAST, FULL, VERSION
+from benchmarks.speed.server import FULL
 from server.mcp.handshake import META, MODERN
 
 STEPS = 10
@@ -51,7 +51,7 @@ SERVE = [*PLANLOOM, "serve"]
 
 
 class ModelServer(ThreadingHTTPServer):
-    """An Ollama that knows its models and fails every question, having noted when it came."""
+    """An Ollama that knows its model and fails every question, having noted when it came."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
@@ -63,8 +63,7 @@ class _Answers(BaseHTTPRequestHandler):
     server: ModelServer
 
     def do_GET(self) -> None:
-        models = [{"name": name, "model": name} for name in (FAST, FULL)]
-        self._answer(200, {"version": VERSION, "models": models})
+        self._answer(200, {"version": "0.40.3", "models": [{"name": FULL, "model": FULL}]})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -122,21 +121,21 @@ def main() -> None:
 def _environment(folder: Path, models: ModelServer) -> dict[str, str]:
     """Of a user who has nothing but an upstreams.yaml."""
     file = folder / "upstreams.yaml"
-    entry = {"command": UPSTREAM[0], "args": UPSTREAM[1:], "cwd": str(REPOSITORY)}
+    entry = {"command": UPSTREAM[0], "args": UPSTREAM[1:], "cwd": str(ROOT)}
     file.write_text(json.dumps({"upstreams": {"recorded": entry}}))
     places = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
     return {
         **os.environ,
         **dict.fromkeys(places, str(folder)),
         "PLANLOOM_UPSTREAMS": str(file),
-        "PLANLOOM_PROJECT": str(REPOSITORY),
+        "PLANLOOM_PROJECT": str(ROOT),
         "OLLAMA_HOST": f"127.0.0.1:{models.server_port}",
     }
 
 
 def _ended(command: Sequence[str], environ: Mapping[str, str]) -> float:
     began = time.perf_counter()
-    subprocess.run(command, env=environ, cwd=REPOSITORY, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(command, env=environ, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - began
 
 
@@ -148,7 +147,7 @@ def _answered(
     with subprocess.Popen(
         command,
         env=environ,
-        cwd=REPOSITORY,
+        cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -174,7 +173,7 @@ def _asked(models: ModelServer, environ: Mapping[str, str]) -> float:
     subprocess.run(
         [*PLANLOOM, "ask", runs.load(STEPS).request],
         env=environ,
-        cwd=REPOSITORY,
+        cwd=ROOT,
         capture_output=True,
         check=False,
     )

@@ -7,7 +7,8 @@ from graphlib import TopologicalSorter
 
 import pytest
 
-from benchmarks.layout import HOUSE, imports, modules, ours, place
+from benchmarks import ROOT
+from benchmarks.layout import imports, modules, ours, place
 
 ORDER = (
     *(
@@ -63,11 +64,11 @@ def test_a_folder_imports_only_those_below_it(module: str) -> None:
 def test_each_long_module_has_a_reason() -> None:
     """Which has more than `MAX_LINES`; docs/design.md says why."""
     long = {
-        file.relative_to(HOUSE).as_posix()
+        file.relative_to(ROOT).as_posix()
         for file in modules().values()
         if len(file.read_text("utf-8").splitlines()) > MAX_LINES
     }
-    design = (HOUSE / "docs" / "design.md").read_text("utf-8")
+    design = (ROOT / "docs" / "design.md").read_text("utf-8")
     table = design.partition("| module | reason |")[2].partition("\n\n")[0]
     assert long == set(re.findall("^\\| `(.+?)`", table, re.MULTILINE))
 

@@ -21,8 +21,9 @@ import typer
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
+from benchmarks import ROOT
 from benchmarks.eval.case import SPLITS, Answer, Case, Family, Setting, Split
-from benchmarks.eval.codebases import PACKAGE, REPOSITORY
+from benchmarks.eval.codebases import PACKAGE
 from benchmarks.eval.families import CASES
 from benchmarks.eval.results import Ledger, Record, Results, table
 from benchmarks.eval.systems import SEARCHED, SYSTEMS, Ask, Bench
@@ -235,7 +236,7 @@ async def _opened(name: str, bench: Bench, case: Case) -> AsyncIterator[tuple[Se
 
 def about(bench: Bench, ollama: str | None) -> dict[str, Any]:
     """What the figures of a run depend on, besides the questions."""
-    git = ["git", "-C", str(REPOSITORY), "describe", "--always", "--dirty"]
+    git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     described = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
     return {
         "date": time.strftime("%Y-%m-%d"),

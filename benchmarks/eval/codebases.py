@@ -11,10 +11,10 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from benchmarks import ROOT
 from benchmarks.eval import generated
 from benchmarks.eval.packages import Package
 
-REPOSITORY = Path(__file__).parents[2]
 PROJECTS = Path(__file__).with_name("projects")
 """Small projects of ours."""
 PACKAGE = "anyio"
@@ -132,7 +132,7 @@ def _repository() -> Files:
     return {
         f"{part}/{path}": text
         for part in ("planner", "server")
-        for path, text in _below(REPOSITORY / part, _COPIED).items()
+        for path, text in _below(ROOT / part, _COPIED).items()
     }
 
 

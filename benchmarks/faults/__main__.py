@@ -19,7 +19,6 @@ from faults import CATALOGUE, Fault, obliging, seen
 from scripted_ollama import ScriptedOllama
 from serving import Place, called, upstream
 
-import benchmarks.faults  # noqa: F401  the tests' modules can be imported from here on
 from benchmarks.faults.clients import ATTACKS, SURVIVAL_SECONDS, random_kill
 from benchmarks.faults.model import LoadModel
 
@@ -144,7 +143,7 @@ async def _load(runs: int, steps: int, model_seconds: float) -> None:
     print(f"{runs} runs", file=sys.stderr)
     with tempfile.TemporaryDirectory() as root:
         with LoadModel(steps, model_seconds) as model:
-            place = Place(Path(root), model, route="fused")  # type: ignore[arg-type]
+            place = Place(Path(root), model)  # type: ignore[arg-type]
             place.upstreams = {name: upstream(allow=["say"]) for name in ("one", "two")}
             place.bounds = {"runs": {"concurrent": runs}, "models": {"parallel": runs}}
             async with place.client("http") as caller:

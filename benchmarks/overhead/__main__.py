@@ -23,7 +23,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
 from fastmcp.server.lifespan import lifespan
 
-from benchmarks.eval.codebases import REPOSITORY
+from benchmarks import ROOT
 from benchmarks.eval.results import markdown
 from benchmarks.speed import runs
 from benchmarks.speed.script import PlannerScript
@@ -99,9 +99,9 @@ async def measure(steps: int, repeats: int) -> tuple[list[float], list[float]]:
 
 def _settings(folder: Path, command: Sequence[str]) -> Settings:
     file = folder / "upstreams.yaml"
-    entry = {"command": command[0], "args": list(command[1:]), "cwd": str(REPOSITORY)}
+    entry = {"command": command[0], "args": list(command[1:]), "cwd": str(ROOT)}
     file.write_text(json.dumps({"upstreams": {"recorded": entry}}))
-    return load_settings(file, REPOSITORY, {"PLANLOOM_RUNS": str(folder / "runs")})
+    return load_settings(file, ROOT, {"PLANLOOM_RUNS": str(folder / "runs")})
 
 
 async def _ours(run: runs.Run, settings: Settings, repeats: int) -> list[float]:
@@ -148,7 +148,7 @@ async def _ignored(progress: float, total: float | None, message: str | None) ->
 
 async def _bare(run: runs.Run, command: Sequence[str], repeats: int) -> list[float]:
     seconds: list[float] = []
-    transport = StdioTransport(command[0], list(command[1:]), cwd=str(REPOSITORY), keep_alive=False)
+    transport = StdioTransport(command[0], list(command[1:]), cwd=str(ROOT), keep_alive=False)
     async with Client(transport) as client:
         for repeat in range(repeats):
             for call in run.calls[1:]:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.speed`: replay the recorded runs in three designs, without a model."""
+"""`python -m benchmarks.speed`: replay the recorded runs in two designs, without a model."""
 
 import json
 import os
@@ -10,18 +10,17 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from benchmarks.eval.codebases import REPOSITORY
+from benchmarks import ROOT
 from benchmarks.eval.results import markdown
 from benchmarks.speed import plot, results, runs
 from benchmarks.speed.bound import least
 from benchmarks.speed.designs import loop, planloom
 from benchmarks.speed.results import Measured
-from benchmarks.speed.seeds import seeds
 from planner.errors import PlanloomError
 from planner.models.ollama import OllamaClient
 
-JSON = REPOSITORY / ".planloom" / "speed.json"
-DOCUMENT = REPOSITORY / "docs" / "performance.md"
+JSON = ROOT / ".planloom" / "speed.json"
+DOCUMENT = ROOT / "docs" / "performance.md"
 PLOT = DOCUMENT.with_name("performance.svg")
 BEGIN, END = "<!-- written by python -m benchmarks.speed --docs -->", "<!-- to here -->"
 BROKEN_DOWN = 10
@@ -72,8 +71,7 @@ async def measure(steps: Sequence[int] = runs.STEPS) -> list[Measured]:
     """Replay the runs of so many steps in every design."""
     measured = []
     for run in map(runs.load, steps):
-        replays = [await planloom(run), await seeds(run), await loop(run)]
-        replays += [await seeds(run, shortened=True), await loop(run, shortened=True)]
+        replays = [await planloom(run), await loop(run), await loop(run, shortened=True)]
         measured.append(Measured(least(run), replays))
     return measured
 
@@ -98,7 +96,6 @@ def chart(measured: Sequence[Measured]) -> str:
 
     lines = {
         "this planner": points("planloom"),
-        "the seeds' protocol": points("seeds"),
         "the ordinary tool loop": points("loop"),
         "lower bound": [(each.bound.steps, each.bound.computed) for each in measured],
     }

@@ -17,12 +17,7 @@ class Bound:
     calls: int
 
     def seconds(self, machine: Machine) -> float:
-        """On the full model alone."""
-        return (
-            machine.overhead * self.calls
-            + self.computed / machine.full.prefill
-            + self.generated / machine.full.decode
-        )
+        return machine.seconds(self.calls, self.computed, self.generated)
 
 
 def least(run: Run) -> Bound:

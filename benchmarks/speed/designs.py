@@ -1,7 +1,7 @@
-"""The designs that replay a recorded run: the planner and the ordinary loop; `seeds` has the third.
+"""The designs that replay a recorded run: the planner and the ordinary loop.
 
-The planner is the real one. The other two read raw results up to `MAX_RESULT_CHARS`, since neither
-shortens them; with `shortened=True` they read what the planner shows its models.
+The planner is the real one. The loop reads raw results up to `MAX_RESULT_CHARS`; with
+`shortened=True` it reads what the planner shows its models.
 """
 
 from collections import Counter
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.eval.systems import LOOP_PROMPT, MAX_TOOL_RESULT_CHARS
-from benchmarks.speed import runs, simulation
+from benchmarks.speed import runs
 from benchmarks.speed.runs import Call, RecordedPool, Run
 from benchmarks.speed.script import PlannerScript
-from benchmarks.speed.server import FAST, FULL, Said, serving
-from benchmarks.speed.simulation import ModelServer, Served
+from benchmarks.speed.server import FULL, Said, serving
+from benchmarks.speed.simulation import Machine, ModelServer, Served
 from planner import agent
 from planner.agent import warming
 from planner.evidence import context
@@ -63,11 +63,8 @@ class Replay:
     def cached_share(self) -> float:
         return 1 - self.computed / self.prompt
 
-    def loadings(self, kind: simulation.Loading) -> int:
-        return sum(each.loading == kind for each in self.served)
-
-    def seconds(self, machine: simulation.Machine) -> float:
-        return sum(machine.seconds(each, FAST) for each in self.served)
+    def seconds(self, machine: Machine) -> float:
+        return machine.seconds(self.calls, self.computed, self.generated)
 
 
 async def planloom(run: Run, sent: list[dict[str, Any]] | None = None) -> Replay:

@@ -55,13 +55,12 @@ def ratios(measured: Sequence[Measured]) -> str:
 def counts(measured: Sequence[Measured]) -> str:
     head = (
         *("design", "steps", "model calls", "prompt", "computed", "cached", "generated"),
-        *("reloads", "swaps", *(f"s, {machine.name}" for machine in MACHINES)),
+        *(f"s, {machine.name}" for machine in MACHINES),
     )
     rows = [
         [
             *(design, str(replay.steps), str(replay.calls), str(replay.prompt)),
             *(str(replay.computed), f"{replay.cached_share:.0%}", str(replay.generated)),
-            *(str(replay.loadings("reload")), str(replay.loadings("swap"))),
             *(f"{replay.seconds(machine):.1f}" for machine in MACHINES),
         ]
         for design in _designs(measured)
@@ -70,7 +69,7 @@ def counts(measured: Sequence[Measured]) -> str:
     rows += [
         [
             *("lower bound", str(bound.steps), str(bound.calls), "", str(bound.computed), ""),
-            *(str(bound.generated), "", ""),
+            str(bound.generated),
             *(f"{bound.seconds(machine):.1f}" for machine in MACHINES),
         ]
         for bound in [each.bound for each in measured]
@@ -103,8 +102,6 @@ def as_json(measured: Sequence[Measured]) -> list[dict[str, Any]]:
                     "computed_tokens": replay.computed,
                     "generated_tokens": replay.generated,
                     "cached_share": replay.cached_share,
-                    "reloads": replay.loadings("reload"),
-                    "swaps": replay.loadings("swap"),
                     "seconds": {machine.name: replay.seconds(machine) for machine in MACHINES},
                     "ratios": each.ratios(replay),
                     "roles": [

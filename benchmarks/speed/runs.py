@@ -14,7 +14,8 @@ from typing import Any, Literal
 from mcp_types import Tool
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from benchmarks.eval.codebases import PACKAGE, REPOSITORY, files, write
+from benchmarks import ROOT
+from benchmarks.eval.codebases import PACKAGE, files, write
 from planner.errors import PlanloomError
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec, UpstreamStatus
 from server.config_file import load_settings, shipped_file
@@ -23,7 +24,7 @@ from server.upstreams.results import tool_spec
 
 FOLDER = Path(__file__).parent / "runs"
 STEPS = (1, 3, 10, 30)
-LISTED = REPOSITORY / "tests" / "data" / "upstreams"
+LISTED = ROOT / "tests" / "data" / "upstreams"
 """What the real upstreams list as their tools."""
 START_SECONDS = 300.0
 """For Serena to start; its first start on a machine downloads it."""
@@ -113,7 +114,7 @@ def tools() -> list[ToolSpec]:
     Without gathering, which answers most requests before any decision is made: here every call is
     to be decided on.
     """
-    settings = load_settings(shipped_file(), REPOSITORY, {})
+    settings = load_settings(shipped_file(), ROOT, {})
     specs = [
         tool_spec(tool, name, upstream)
         for name, upstream in settings.upstreams.items()

@@ -4,7 +4,7 @@
         ...                         # what is measured calls http://{host}/api/chat
     server.served                   # what every call cost
 
-It knows `/api/chat` as a stream, `/api/version`, `/api/tags` and `/api/ps`. A script that could not
+It knows `/api/chat` as a stream. A script that could not
 be a model's reply (not of the schema in `format`, longer than `num_predict`) is an error of the
 replay: the call fails with what is wrong.
 """
@@ -25,8 +25,7 @@ from starlette.routing import Route
 from benchmarks.speed import tokens
 from benchmarks.speed.simulation import LAPTOP, Machine, ModelServer, Served
 
-FAST, FULL = "qwen2.5-coder:0.5b", "qwen2.5-coder:1.5b"
-VERSION = "0.40.3"
+FULL = "qwen2.5-coder:1.5b"
 NANOSECONDS = 1e9
 CREATED_AT = "2026-11-21T00:00:00Z"
 """Of every record: the server has no clock."""
@@ -62,30 +61,13 @@ def _app(server: ModelServer, script: Script, machine: Machine) -> Starlette:
         reply = tokens.tokens(said if isinstance(said, str) else tokens.written(said))
         if problem := _impossible(body, said, len(prompt), len(reply)):
             return JSONResponse({"error": problem}, 400)
-        options = body["options"] | {"shift": body.get("shift", True)}
-        served = server.serve(body["model"], options, prompt, reply)
+        served = server.serve(body["model"], prompt, reply)
         return StreamingResponse(
             _stream(body["model"], said, _counts(served, machine)),
             media_type="application/x-ndjson",
         )
 
-    async def version(request: Request) -> Response:
-        return JSONResponse({"version": VERSION})
-
-    async def tags(request: Request) -> Response:
-        return JSONResponse({"models": [{"name": name, "model": name} for name in (FAST, FULL)]})
-
-    async def ps(request: Request) -> Response:
-        return JSONResponse({"models": [{"name": each, "model": each} for each in server.loaded]})
-
-    return Starlette(
-        routes=[
-            Route("/api/chat", chat, methods=["POST"]),
-            Route("/api/version", version),
-            Route("/api/tags", tags),
-            Route("/api/ps", ps),
-        ]
-    )
+    return Starlette(routes=[Route("/api/chat", chat, methods=["POST"])])
 
 
 def _impossible(body: dict[str, Any], said: Said, prompt: int, reply: int) -> str | None:
@@ -106,14 +88,15 @@ def _impossible(body: dict[str, Any], said: Said, prompt: int, reply: int) -> st
 
 def _counts(served: Served, machine: Machine) -> dict[str, Any]:
     """The counts of the last record, with the machine's durations."""
-    rates = machine.fast if served.model == FAST else machine.full
-    loading = machine.overhead + (machine.load if served.loading != "warm" else 0.0)
-    prefill, decode = served.computed / rates.prefill, served.generated / rates.decode
+    prefill, decode = (
+        served.computed / machine.rates.prefill,
+        served.generated / machine.rates.decode,
+    )
     return {
         "done": True,
         "done_reason": "stop",
-        "total_duration": round((loading + prefill + decode) * NANOSECONDS),
-        "load_duration": round(loading * NANOSECONDS),
+        "total_duration": round((machine.overhead + prefill + decode) * NANOSECONDS),
+        "load_duration": round(machine.overhead * NANOSECONDS),
         "prompt_eval_count": served.prompt,
         "prompt_eval_cached_count": served.cached,
         "prompt_eval_duration": round(prefill * NANOSECONDS),

@@ -9,7 +9,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from benchmarks.reference import INNER, MARK, PAGE, ROOT, page
+from benchmarks import ROOT
+from benchmarks.reference import INNER, MARK, PAGE, page
 from planner.errors import ConfigError
 from server.config_file import load_settings, shipped_file
 from server.config_schema import NAME, schema_text, upstreams_schema
