@@ -21,7 +21,6 @@ from server.backends import Backend, OnDownload
 from server.config import Settings
 from server.http import openai_api, web_view
 from server.journal import journal_for
-from server.journal.base import Journal
 from server.mcp import handshake, prompts, resources, tools
 from server.mcp.input_errors import ClearInputErrors
 from server.mcp.list_changes import ListChanges
@@ -95,22 +94,6 @@ async def in_own_task(context: AbstractAsyncContextManager[T]) -> AsyncIterator[
         await task
 
 
-class FleetSeal:
-    """Seals the states that clients send back, so that every server of the fleet can open them. The
-    key comes from their journal, which is open before any request."""
-
-    _codec: AESGCMRequestStateCodec
-
-    async def open(self, journal: Journal) -> None:
-        self._codec = AESGCMRequestStateCodec([await journal.secret()])
-
-    def seal(self, payload: bytes) -> str:
-        return self._codec.seal(payload)
-
-    def unseal(self, token: str) -> bytes:
-        return self._codec.unseal(token)
-
-
 def build(
     settings: Settings,
     on_open: Callable[[Parts], None] | None = None,
@@ -121,9 +104,8 @@ def build(
     `auth` authenticates HTTP callers; without it, all callers are one. `launcher` comes from a
     `head_start`."""
     running: list[Parts] = []
-    fleet, seal = settings.runs.fleet, FleetSeal()
     list_changes = ListChanges()
-    seconds_valid = settings.approval.timeout_s + LATE_SECONDS
+    security = RequestStateSecurity.ephemeral(ttl=settings.approval.timeout_s + LATE_SECONDS)
 
     async def announce(now: Settings) -> None:
         await list_changes.announce(mcp, now.may_change, now.project)
@@ -145,8 +127,10 @@ def build(
     @lifespan
     async def parts(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
         async with in_own_task(followed()) as opened:
-            if fleet:
-                await seal.open(opened.engine.journal)
+            if fleet := settings.runs.fleet:
+                # Every server of the fleet can open the states that clients send back.
+                secret = await opened.engine.journal.secret()
+                security.codec = AESGCMRequestStateCodec([secret])
                 opened.engine.driver.join(fleet)
             if on_open:
                 on_open(opened)
@@ -168,9 +152,7 @@ def build(
         auth=auth,
         mask_error_details=True,
         middleware=[ClearInputErrors(), list_changes],
-        request_state_security=RequestStateSecurity(codec=seal, ttl=seconds_valid)
-        if fleet
-        else RequestStateSecurity.ephemeral(ttl=seconds_valid),
+        request_state_security=security,
     )
     tools.register(mcp, settings.may_change, settings.project)
     resources.register(mcp)

@@ -21,7 +21,8 @@ def parse(path: Path, text: str) -> tuple[Any, dict[Key, int]]:
         if (node := loader.get_single_node()) is None:
             return {}, lines
         if _size(node, {}) > MAX_NODES:
-            raise ConfigError(f"{path}:1: its aliases expand to too much; write them out")
+            why = "its aliases (`*name`) expand to too many values; write these out"
+            raise ConfigError(f"{path}:1: {why}")
         _note_lines(node, (), lines, path)  # before `<<` keys are merged into the nodes
         return loader.construct_document(node), lines
     except RecursionError:

@@ -201,13 +201,13 @@ async def test_a_few_lines_of_aliases_are_not_written_out(place: Place) -> None:
     """(14) They hung the start, and the reload of a running server."""
     started = with_file(place, BOMB, "tools")
     assert started.returncode == 2
-    assert "its aliases expand to too much" in started.stderr
+    assert "its aliases (`*name`) expand to too many values" in started.stderr
     async with place.client("stdio-legacy") as caller:
         await caller.call("list_tools")
         (place.root / "upstreams.yaml").write_text(BOMB)
         said = ""
         with anyio.fail_after(LONG):
-            while "its aliases expand to too much" not in said:
+            while "its aliases (`*name`) expand to too many values" not in said:
                 said = text(await caller.call("list_tools"))
                 await anyio.sleep(0.1)
         assert report_of(await caller.call("plan_and_answer", prompt=QUESTION))["answer"] == ANSWER

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 Family = Literal["lookup", "polyglot", "wild", "broad", "docs", "lists", "tools", "change", "talk"]
-FAMILIES: tuple[Family, ...] = Family.__args__  # type: ignore[attr-defined]
 Split = Literal["dev", "report"]
 SPLITS: tuple[Split, Split] = ("dev", "report")
 Verdict = Literal["right", "wrong", "honest"]

@@ -22,6 +22,7 @@ import typer
 from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
 from fastmcp.server.lifespan import lifespan
+from serving import ignored
 
 from benchmarks import ROOT
 from benchmarks.eval.results import markdown
@@ -130,7 +131,7 @@ async def _ours(run: runs.Run, settings: Settings, repeats: int) -> list[float]:
                 scripts.append(PlannerScript(run))
                 limits = {"max_iterations": 100, "max_model_tokens": 10_000_000}
                 result = await client.call_tool(
-                    "plan_and_answer", {"prompt": run.request, **limits}, progress_handler=_ignored
+                    "plan_and_answer", {"prompt": run.request, **limits}, progress_handler=ignored
                 )
                 report = result.structured_content
                 assert report["status"] == "answered", report
@@ -140,10 +141,6 @@ async def _ours(run: runs.Run, settings: Settings, repeats: int) -> list[float]:
                 if repeat:
                     seconds += [after - before for before, after in pairwise(returned)]
         return seconds
-
-
-async def _ignored(progress: float, total: float | None, message: str | None) -> None:
-    """Progress is asked for, so that it is sent."""
 
 
 async def _bare(run: runs.Run, command: Sequence[str], repeats: int) -> list[float]:

@@ -3,8 +3,6 @@ and what was done."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import filterfalse
 from typing import Any, NamedTuple
 
 from planner.agent.changes import NO_CALL, UNKNOWN, Changes
@@ -83,16 +81,6 @@ def _record(made: str, left: str) -> str:
 def _said(answer: str) -> str:
     """The answer, as the model's words."""
     return f"The model says:\n{answer}"
-
-
-def _has_any(values: Sequence[str], text: str) -> bool:
-    return any(holds(text, value) for value in values)
-
-
-def _without(left_out: Callable[[str], bool], answer: str) -> str:
-    """An answer without the sentences that are left out, its lines as they were."""
-    lines = [" ".join(filterfalse(left_out, line)) for line in sentences_in(answer)]
-    return "\n".join(filter(None, lines))
 
 
 def _paragraphs(*parts: str) -> str:
@@ -215,10 +203,13 @@ class Ending:
         changed = any(each.changes for each in self.changes.calls)
         if changed or not (asked and self.changes.possible):
             return ""
-        if not (values := of_request(self.state, answer)):
-            return ""
-        has_one, no_other = partial(_has_any, values), partial(only_of_request, self.state)
-        return _without(has_one, answer) or _without(no_other, answer)
+        values, lines = of_request(self.state, answer), sentences_in(answer)
+        sentences = [each for line in lines for each in line]
+        orders = [each for each in sentences if any(holds(each, value) for value in values)]
+        if len(orders) == len(sentences):
+            orders = [each for each in sentences if only_of_request(self.state, each)]
+        kept = (" ".join(each for each in line if each not in orders) for line in lines)
+        return "\n".join(filter(None, kept)) if orders else ""
 
     def _lacks(self, conclusion: Conclude) -> Lacks:
         """What the conclusion says that was not done, and what is left to do."""

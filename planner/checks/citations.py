@@ -10,7 +10,7 @@ from math import log
 from pydantic import BaseModel, ConfigDict
 
 from planner.checks.claims import claims, holds, in_all_readings, is_number, is_value
-from planner.checks.grounding import FILE, as_read, chosen, given, results, said, said_in
+from planner.checks.grounding import FILE, as_read, chosen, given, results, said, strings
 from planner.evidence.context import with_count
 from planner.evidence.words import is_name, tokens, words
 from planner.state import Iteration, RunState
@@ -232,7 +232,7 @@ class Subject:
     def words(self) -> set[str]:
         """Of the request, of what was searched for, and of the answer; no numbers."""
         lookups = [each.arguments for each in self.state.iterations if each.by == "lookup"]
-        searched = [text for text in said_in(lookups, "", ()) if not FILE.fullmatch(text)]
+        searched = [text for text in strings(lookups) if not FILE.fullmatch(text)]
         searched += self.state.search
         said = words("\n".join([self.state.user_words, *searched, self.answer]))
         return {word for word in said if not word.isdigit()}

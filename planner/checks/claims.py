@@ -38,9 +38,10 @@ _QUOTATION = "|".join(
 """Between other marks than those of ASCII, which many languages put around words of their own: what
 has Latin letters is a quotation."""
 _CLAIM = re.compile(
-    r"https?://[^\s)>\]\"']+"  # a URL
+    r"https?://[^\s)>\]\"'\u0080-\U0010ffff]+"  # a URL, without Chinese behind it
     r"|(?<![\w.-])(?=[\d./-]*[^\W\d])(?:[\w.-]+/)+[\w.-]+"  # a path
     r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an e-mail address
+    r"|\b[^\W\d_]{2,}\d+(?:\.\d+)+\b"  # a name with a version
     r"|\b(?=\w{8})(?=\w*[A-Za-z])(?:[^\W\d_]*\d){2}\w*\b"  # an account, a code
     r"|\b\w+\.(?:py|ts|js|md|toml|yaml|yml|json|go|rs|java|c|h|cpp|txt|cfg|sh)\b"  # a file name
     r"|\b[^\W\d_]\w*_\w+\b|\b_\w+\b"  # snake_case
@@ -48,9 +49,9 @@ _CLAIM = re.compile(
     rf"|\b[{UPPER}]{{2,}}[{LOWER}]{{2,}}\w*\b"  # HTTPServer, but not APIs
     r"|\b\d{4}-\d{2}-\d{2}(?!\d)"  # a date
     r"|\b0[xX][0-9A-Fa-f]+\b"
-    rf"|(?:(?<!{LETTER})(?<![)\]}}])-)?\b\d+(?:\.\d+)*\b"  # a number, a version
-    rf"|\b\d{{2,}}(?:\.\d+)*(?={_UNIT}\b)"  # the same with a unit; `2nd` is none
-    r"|(?<=\bv)\d+(?:\.\d+)+\b"
+    rf"|(?:(?<!{LETTER})(?<![)\]}}])-)?(?<!\w\.)\b\d+(?:\.\d+)*\b(?!\.\d)"  # a number, a version
+    rf"|\b(?:\d+(?:\.\d+)+|\d{{2,}})(?={_UNIT}\b)"  # the same with a unit; `2nd` is none
+    r"|(?<=\b[vV])\d+(?:\.\d+)+\b"
     r"|(?<![\w)\]])\[[^\W\d_](?:[^\W\d_]|[ _-]){2,40}\](?!\()"  # `[number]`, left open
     r"|`[^`\n]+`|\"(?=\S)[^\"\n]{3,80}(?<=\S)\""
     r"|(?<!\w)'(?=\S)[^'\n]{3,80}(?<=\S)'(?!\w)"  # a quotation, and no apostrophe
@@ -62,11 +63,15 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
 _UNSIGNED = re.compile(rf"(?<!{LETTER})(?<!\.)\d+(?:\.\d+)?(?={_UNIT}?(?!{LETTER}))")
 _DIGIT = re.compile(r"(?![0-9])\d")
 _ZEROS = re.compile(r"(?<![\w.])(\d+)\.0+(?!\w|\.\d)")
+_LAST_ZEROS = re.compile(r"(?<![\w.])((?:0|\d\d+)\.\d*[1-9]|\d\.5)0+(?!\w|\.\d)")
+"""Those of `12.50`; `3.10` may be a version, which is not 3.1."""
 _ANY_DIGIT = re.compile(r"\d")
 _SIGNS = str.maketrans("−－٫٬．", "--.,.")
 _SPACED = re.compile(rf"(?<!{LETTER})(?<![.,])\d{{1,3}}(?:[ '’，\u00a0\u2009\u202f]\d{{3}})+(?!\d)")
+_OPENING = re.compile(rf"\W*({LETTER}+)[,.;:!，、。：；！]")
+"""The word that an answer begins with, set off from the rest."""
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_LINES = re.compile(r"((?:[\w.-]+/)*[\w-]+\.\w+):\d+(?:-\d+)?\b")
+_LINES = re.compile(r"((?:[\w.-]+/)*[\w-]+\.[^\W\d]\w*):\d+(?:-\d+)?\b")
 
 
 def claims(text: str) -> list[str]:
@@ -85,7 +90,7 @@ def holds(text: str, claim: str) -> bool:
         return False
     before, after = rf"(?<!{LETTER})", rf"(?!{LETTER})"
     if _NUMBER.fullmatch(claim):
-        before = rf"(?:{before}|(?<=\bv)|(?<=\dT))(?<!\d\.)(?<!\A-)(?<![\s(\[{{=:,<>\"'`]-)"
+        before = rf"(?:{before}|(?<=\b[vV])|(?<=\dT))(?<!\d\.)(?<!\A-)(?<![\s(\[{{=:,<>\"'`]-)"
         after = rf"(?!\.\d){_UNIT}?{after}"
     elif _DATE.fullmatch(claim):  # a time may follow
         after = r"(?!\d)"
@@ -100,10 +105,10 @@ def plain(text: str) -> str:
 
 
 def without_separators(text: str) -> str:
-    """Numbers without separators: `11,340`, `11_340`, `11 340`, `11'340` and `11340.0` are
-    11340."""
+    """Numbers without separators: `11,340`, `11_340`, `11 340`, `11'340` and `11340.0` are 11340,
+    and `12.50` is 12.5."""
     joined = re.sub(r"(?<=\d)[_,](?=\d{3}(?!\d))", "", month_first(_without_spaces(text)))
-    return _ZEROS.sub(r"\1", joined)
+    return _LAST_ZEROS.sub(r"\1", _ZEROS.sub(r"\1", joined))
 
 
 def without_points(text: str) -> str:
@@ -169,6 +174,9 @@ def agree(first: str, second: str, request: str) -> bool:
     pairs = [(first, second), (second, first)]
     if any(_is_proper_name_in(one, other) and not says(request, one) for one, other in pairs):
         return True
+    opened = [each[1].casefold() for each in map(_OPENING.match, (first, second)) if each]
+    if len({*opened}) > 1:  # "Yes, because …" and "No, because …"
+        return False
     told = [(beyond(one, request), in_all_readings(other)) for one, other in pairs]
     if any(claimed for claimed, _ in told):
         return any(

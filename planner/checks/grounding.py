@@ -28,8 +28,12 @@ from planner.tools import Outcome
 
 MIN_ECHO = 4
 """Characters of a word that an answer may repeat from the request; shorter ones are like "the"."""
-SCALES = (60, 1000, 3600, 86_400, 60_000, 3_600_000, 86_400_000, 1024, 1024**2, 10**6)
-"""By what a number grows in a smaller unit, of time or of size."""
+SCALES = (
+    *(60, 1000, 3600, 86_400, 60_000, 3_600_000, 86_400_000),
+    *(1024, 1024**2, 1024**3, 10**6, 10**9, 10**4, 10**8, 0.01),
+)
+"""By what a number grows in a smaller unit, of time, of size, or of Chinese numerals; by 0.01 for a
+percentage."""
 OWN_WORDS_SHARE = 0.2
 """The share of an answer's words that nothing shown may have (docs/experiments.md, "Answers in
 words of their own")."""
@@ -38,6 +42,10 @@ MIN_OWN_WORDS = 3
 UNHELD_SHARE = 0.25
 """The share of a sentence's claims that results may lack."""
 
+_NUMBERED = re.compile(r"(?m)^\s*\d{1,2}[.)]\s+")
+"""What an item of a list begins with."""
+_DECIMAL = re.compile(r"(?<![\w.])\d+\.\d{3,}(?![\w.])")
+"""Too long for a version: 3.14 is not rounded to 3.1."""
 FILE = re.compile(r"[\w./-]+\.\w{1,8}")
 
 
@@ -102,18 +110,49 @@ def _unsaid(answer: str, text: str) -> list[str]:
 
 
 def _unheld(answer: str, text: str) -> list[str]:
-    wanted = claims(answer)
+    marks = _NUMBERED.findall(answer)
+    wanted = claims(_NUMBERED.sub("", answer) if len(marks) > 1 else answer)
     held = [claim for claim in wanted if holds(text, claim) or _file_in(claim, text)]
     return [
         claim
         for claim in wanted
-        if claim not in held and not (is_number(claim) and _follows(claim, answer, held))
+        if claim not in held
+        and not (is_number(claim) and (_follows(claim, answer, held) or _rounded(claim, text)))
+        and not _spelled_otherwise(claim, answer, text)
+        and not _one_or_the_other(claim, text)
     ]
 
 
 def _file_in(claim: str, text: str) -> bool:
     """Whether a path's last part stands in the text: an answer may say more folders, or fewer."""
     return "/" in claim and holds(text, claim.rsplit("/", 1)[-1])
+
+
+def _spelled_otherwise(claim: str, answer: str, text: str) -> bool:
+    """Whether a name with a number stands in the text in another spelling: SHA-256 for sha256,
+    Node 20 for node20."""
+    if not is_number(claim):
+        return False
+    named = re.finditer(rf"([^\W\d_]{{2,}})[ -]?{re.escape(claim)}(?![\w.]*\d)", answer)
+    spellings = (rf"\b{name[1]}[-_ ]?{re.escape(claim)}(?![\w.]*\d)" for name in named)
+    return any(re.search(each, text, re.IGNORECASE) for each in spellings)
+
+
+def _one_or_the_other(claim: str, text: str) -> bool:
+    """Whether two words with a stroke between them are no path: the text has none with either."""
+    one, stroke, other = claim.partition("/")
+    plain = bool(stroke) and one.isalpha() and other.isalpha()
+    return plain and re.search(rf"\b{one}/|/{other}\b", text) is None
+
+
+def _rounded(claim: str, text: str) -> bool:
+    """Whether a decimal is a number of the text with fewer places: 3.67 for 3.6666666667."""
+    places = len(claim.partition(".")[2])
+    return places > 0 and any(
+        len(each.partition(".")[2]) > places
+        and round(abs(float(each)), places) == abs(float(claim))
+        for each in _DECIMAL.findall(text)
+    )
 
 
 def _follows(claim: str, answer: str, held: Sequence[str]) -> bool:
@@ -167,8 +206,8 @@ def _parts(name: str) -> set[str]:
 def mostly_held(state: RunState, sentence: str) -> bool:
     """Whether results hold all that a sentence of a long answer claims, or nearly all of a list,
     such as its names without the number that counts them: the end says what they do not."""
-    missing = _unsaid(sentence, seen(state))
-    return len(missing) <= UNHELD_SHARE * len(claims(sentence))
+    told = _NUMBERED.sub("", sentence)
+    return len(_unsaid(told, seen(state))) <= UNHELD_SHARE * len(claims(told))
 
 
 def borne_out(state: RunState, facts: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -283,19 +322,20 @@ def called(call: Iteration) -> str:
 
 def given(call: Iteration) -> list[str]:
     """The values that a call was given, each after its name."""
-    return [*_named(call.arguments)]
+    return [f"{name} {value}" for name, value in leaves(call.arguments)]
 
 
-def _named(value: Any, name: str = "") -> Iterator[str]:
+def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The values within a value of JSON, each with the name that it has there."""
     match value:
         case dict():
             for key, inner in value.items():
-                yield from _named(inner, key)
+                yield from leaves(inner, key)
         case list():
             for inner in value:
-                yield from _named(inner, name)
+                yield from leaves(inner, name)
         case _:
-            yield f"{name} {value}"
+            yield name, value
 
 
 def given_paths(call: Iteration) -> list[str]:

@@ -100,7 +100,7 @@ def _field(name: str, field: Any) -> dict[str, Any]:
         case _:
             raise Unfit(f"its field {name} has a type that forms do not support")
     default = field.get("default")
-    if default is not None and fits(default, built) and _is_clean(default):
+    if default is not None and not validation.problem(default, built) and _is_clean(default):
         built["default"] = default
     return built
 
@@ -149,10 +149,6 @@ def _choice(name: str, value: Any) -> str:
 def _is_clean(value: Any) -> bool:
     texts = value if isinstance(value, list) else [value]
     return all(not isinstance(each, str) or clean(each) == each for each in texts)
-
-
-def fits(value: Any, field: Mapping[str, Any]) -> bool:
-    return validation.problem(value, dict(field)) is None
 
 
 def filled_in(content: Mapping[str, Any] | None, built: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -516,8 +516,8 @@ def _uncollected() -> Iterator[None]:
 
 def _run(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
     """Run the command. SIGTERM, which `timeout` and service managers send, ends it as Ctrl-C
-    does: with what it has so far. A shell has the jobs that a script starts with `&` ignore Ctrl-C,
-    and only that."""
+    does: with what it has so far. Jobs that a script starts with `&` ignore Ctrl-C, but not
+    SIGTERM."""
     import anyio
 
     background = signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -60,7 +60,7 @@ def changed(text: str, suffix: str, changes: Mapping[Place, Any]) -> str:
     with suppress(ValueError, yaml.YAMLError):
         if parsed(new, suffix) == wanted and not _comments(text) - _comments(new):
             return new
-    raise ValueError("it is written in a way that cannot be changed without loss")
+    raise ValueError("it cannot be changed without losing comments or other content")
 
 
 def _comments(text: str) -> Counter[str]:

@@ -224,8 +224,8 @@ class Completion:
             )
         elif self.run.interrupted:
             text = (
-                f"The server ended, and run {name} with it; `planloom runs resume {name}` goes on "
-                "with it."
+                f"The server was stopped, so run {name} was interrupted. To continue it: "
+                f"`planloom runs resume {name}`."
             )
         elif self.run.state.status == "failed":
             code, text = "run_failed", self.run.state.answer

@@ -202,9 +202,9 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
                 again = anyio.current_time() + LATE_SECONDS
 
     async def _write_waiting(self, *, late: bool = False) -> None:
-        """Make the waiting writes, in their order. What follows a failed write of the same run
-        waits with it. Both are made apart (`late`), so that no other run waits for what may fail
-        again."""
+        """Make the waiting writes, in their order. If one fails, later writes of the same run wait
+        until it succeeds. They are tried again separately (`late`), so that other runs do not wait
+        for what may fail again."""
         async with self._writing:
             due = [each for each in self._waiting if each[0].late is late]
             self._waiting = [each for each in self._waiting if each[0].late is not late]

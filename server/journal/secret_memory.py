@@ -32,9 +32,9 @@ class SecretMemory:
                 del self._true[next(iter(self._true))]
 
     def recalled(self, stored: StoredRun) -> StoredRun:
-        """The run as it was before secrets were hidden. Entries follow from each other, so that is
-        possible only if this server wrote all those with `***`; else only the newest entry is
-        restored, which begins something new."""
+        """The run as it was before secrets were hidden. Each entry depends on those before it, so
+        this is possible only if this server wrote every entry that contains `***`. Otherwise only
+        the newest entry is restored, because it begins a new request."""
         known = self._true.get(stored.id, {})
         request, *lines = (
             _sorted(data)

@@ -39,9 +39,10 @@ async def followed(
 ) -> InputRequiredResult | None:
     """Send the client every event as progress until the run ends or `wait_s` seconds are over.
 
-    A question to a person ends the view as its result, or is asked beside it: `wait_s` does not end
-    the view while the person sees the question. The run's own record is the queue of events, so a
-    client that does not read holds up this view only.
+    If a person has to be asked, a modern client gets the question as the result of this call. An
+    older client is asked while the call goes on, and `wait_s` does not end the call while the
+    question is open. The run's own record is the queue of events, so a client that does not read
+    holds up this view only.
     """
     send_progress = _progress_sender(ctx, run)
     asks = can_ask(ctx)

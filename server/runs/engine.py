@@ -168,8 +168,8 @@ class Engine:
         return run
 
     def _followed(self, run_id: str, caller: str, kept: Run | None) -> Run | None:
-        """The caller's run as another server drives it. `kept`: as it ended here; what was followed
-        before this server took it up is behind that."""
+        """The caller's run as another server drives it. `kept` is this server's own copy, which has
+        ended here; a followed copy with no more parts than it has is out of date."""
         followed = self._peers.followed(run_id)
         if followed is None or followed.caller != caller:
             return None

@@ -90,8 +90,8 @@ class Tape:
         self._emit = emit
         self._played = [each for each in played if each.data.get("type") not in events.FROM_OUTSIDE]
         self._head = 0
-        """The first entry that is not consumed yet; only calls that were cut off together may come
-        before it."""
+        """The first entry that is not consumed yet. Entries after it may be, if calls that ran in
+        parallel were cut off together."""
         self._consumed: set[int] = set()
         self._claimed: set[int] = set()
         self._in_doubt: set[str] = set()

@@ -128,10 +128,10 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         timeout: float,  # noqa: ASYNC109  a bound
         prompt: str = "",
     ) -> None:
-        """Wait until each upstream that the project is read with, or that the prompt names, is
-        ready or failed; after `patience` seconds only until one of them is ready, or any where none
-        of them is starting for the first time, and at most `timeout` seconds in all. Any other
-        holds up no run."""
+        """Wait for the upstreams that read the project or that the prompt names: for `patience`
+        seconds until all of them are ready or have failed, and after that until one is ready; or
+        any other, if none of them is in its first start. Never wait longer than `timeout` seconds.
+        A run hardly waits for other upstreams."""
         every = list(self._upstreams.values())
         named = [each for each in every if each.name.lower() in prompt.lower()]
         reading = [*named, *(each for each in every if each.settings.reads_project)] or every

@@ -28,6 +28,7 @@ from planner.clock import Clock
 from planner.tools import DecidedBy, ToolSpec
 from server.approval import elicitation
 from server.approval.approval import Approvals, Question
+from server.config import MIN_SECRET_CHARS
 from server.text import clean, fence, one_line
 from server.upstreams.results import cut
 from server.variables import HIDDEN
@@ -42,8 +43,6 @@ MAX_QUESTIONS = 10
 """Questions of one call that are passed on."""
 PROGRESS_SECONDS = 1.0
 """Between two reports of one call's progress."""
-MIN_SECRET_CHARS = 4
-"""Characters of an answer that is hidden in what the upstream says afterwards."""
 
 SECRET = (
     "It seems to ask for a secret. MCP forbids that in a form: leave it unless you know why it is "

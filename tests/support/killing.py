@@ -25,7 +25,7 @@ from fastmcp.client.transports import StdioTransport
 from ollama_replies import Reply
 from replies import conclusion, deep, found, nowhere, plan, stay, was_done
 from scripted_ollama import Request, ScriptedOllama, usual_reply
-from serving import Place, Progress
+from serving import Place, Progress, ignored
 
 CALLS = 8
 """Of a whole run: number 3 and 5 write, and the last two are made side by side."""
@@ -196,10 +196,6 @@ class Kills:
         self, client: Client[Any], tool: str, arguments: dict[str, Any]
     ) -> dict[str, Any] | None:
         """The report, or None when the server was killed meanwhile."""
-
-        async def ignored(progress: float, total: float | None, message: str | None) -> None:
-            """The message handler sees it."""
-
         try:
             result = await client.call_tool(
                 tool, arguments, progress_handler=ignored, raise_on_error=False

@@ -8,7 +8,7 @@ import anyio
 from fastmcp import FastMCP
 from fastmcp.client.elicitation import ElicitResult
 from mcp_types import ElicitResult as RawElicitResult
-from serving import LONG, Called, Caller, SharedUpstream
+from serving import LONG, Called, Caller, SharedUpstream, ignored
 
 CALL = {"prompt": "Note hello", "tool": "add_note", "arguments": {"text": "hello"}}
 CALL_IN_WORDS = 'add_note {"text": "hello"}'
@@ -90,7 +90,3 @@ async def raw(caller: Caller, name: str, arguments: dict[str, Any], **answer: An
         return await caller.client.session.call_tool(
             name, arguments, allow_input_required=True, progress_callback=ignored, **answer
         )
-
-
-async def ignored(progress: float, total: float | None, message: str | None) -> None:
-    """Asks for progress; the message handler sees it."""

@@ -133,11 +133,6 @@ def _final_answer(reply: Reply) -> str | None:
     return content.get("final_answer") if isinstance(content, dict) else None
 
 
-USUAL = ("wants", "answer_again", "words", "lists", "sql")
-"""Keys of what is asked of nearly every run: the brief, a second reading, other words, the tools
-for files, a query of lists."""
-
-
 def usual_reply(properties: frozenset[str], last_answer: str) -> dict[str, Any] | None:
     """The reply where a script says nothing of its own: the request wants a fact, a second reading
     agrees with the first, other words and queries find nothing, no tool shows files; None where

@@ -300,7 +300,7 @@ class Caller:
     async def call(self, name: str, /, **arguments: Any) -> Called:
         with anyio.fail_after(LONG):
             result = await self.client.call_tool(
-                name, arguments, progress_handler=_ignored, raise_on_error=False
+                name, arguments, progress_handler=ignored, raise_on_error=False
             )
             return await called(self.client, result)
 
@@ -341,7 +341,7 @@ async def called(client: Client[Any], result: CallToolResult) -> Called:
     return Called(**vars(result), whole=whole)
 
 
-async def _ignored(progress: float, total: float | None, message: str | None) -> None:
+async def ignored(progress: float, total: float | None, message: str | None) -> None:
     """Asks for progress; the message handler sees it with its `_meta`."""
 
 

@@ -10,7 +10,6 @@ no other. Of AgentDojo all users' tasks are taken that can be failed, of BFCL th
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -180,7 +179,7 @@ def python() -> Path:
     requirements = WORLDS / "requirements.txt"
     digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
     home = user_cache_path("planloom") / "eval" / f"worlds-{digest}"
-    interpreter = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    interpreter = home / "bin/python"
     if (home / "whole").exists():
         return interpreter
     # The machine's own certificates, as pip takes them.

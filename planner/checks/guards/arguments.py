@@ -66,8 +66,8 @@ def seen_paths(state: RunState) -> Seen:
 
 @lru_cache(maxsize=RESULTS_KEPT)
 def _paths(text: str) -> tuple[str, ...]:
-    paths = (path.strip("./") for path in paths_in(text))
-    return tuple(dict.fromkeys(path for path in paths if path))
+    paths = (path.removeprefix("./").rstrip("/") for path in paths_in(text))
+    return tuple(dict.fromkeys(path for path in paths if path.strip("./")))
 
 
 def corrected_paths(
@@ -76,17 +76,19 @@ def corrected_paths(
     """Resolve path arguments that appear nowhere to the nearest path seen; leave out an optional
     one without any. Returns the arguments and the changes, a line each."""
     corrected, changes = dict(arguments), []
-    folders = {parent for path in seen.paths for parent in _parents(path)}
+    spelled = {path.strip("./"): path for path in reversed(seen.paths)}
+    paths = [*spelled][::-1]
+    folders = {parent for path in paths for parent in _parents(path)}
     for name, value in arguments.items():
         if not takes_path(name) or not isinstance(value, str) or "*" in value:
             continue
         path = value.strip("./")
-        if path in ("", *folders, *seen.paths) or seen.holds(value.removeprefix("./").rstrip("/")):
+        if path in ("", *folders, *paths) or seen.holds(value.removeprefix("./").rstrip("/")):
             continue
-        if value.startswith("/") and _joined(path, {*folders, *seen.paths}, seen):
+        if value.startswith("/") and _joined(path, {*folders, *paths}, seen):
             continue
-        if near := _nearest_path(path, seen.paths, whole=value.startswith("/")):
-            corrected[name] = near
+        if nearest := _nearest_path(path, paths, whole=value.startswith("/")):
+            corrected[name] = near = spelled[nearest]
             changes.append(f"{name}: {value} was never seen; {near} is the nearest path")
         elif name not in tool.required:
             del corrected[name]

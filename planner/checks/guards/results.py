@@ -17,7 +17,11 @@ MAX_FAULT_LINES = 3
 """Lines of such a result, unless it is a traceback."""
 NOTHING = "Nothing for the arguments above"
 """The beginning of the result of a widened call."""
-_EMPTY = re.compile(r"[\s\[\]{}()\"':,.]*|.*\bno (?:results|matches|files)\b.{0,80}", re.I | re.S)
+_EMPTY = re.compile(
+    r"[\s\[\]{}()\"':,.]*|null|none"
+    r"|(?!\[\{)[^\w\n]*(?:\w+[.!]? ){0,4}no (?:results|matches|files)\b.{0,80}",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 def empty(result: str) -> bool:
@@ -90,7 +94,13 @@ def _is_fault(text: str, arguments: dict[str, Any]) -> bool:
         return False
     if not isinstance(data, dict):
         return False
-    failed = data.get("error") or data.get("isError") is True or data.get("status") == "error"
+    failed = (
+        data.get("error")
+        or data.get("isError") is True
+        or data.get("success") is False
+        or data.get("ok") is False
+        or str(data.get("status")).lower() in ("error", "failed", "failure")
+    )
     more = data.keys() - _FAULT_KEYS
     return bool(failed) and all(arguments.get(name) == data[name] for name in more)
 

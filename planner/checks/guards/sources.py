@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rapidfuzz import fuzz, process
 
 from planner.checks.claims import holds, numbers_in
-from planner.checks.grounding import chosen, gathered, given_paths, is_path, strings
+from planner.checks.grounding import chosen, gathered, given_paths, is_path, leaves, strings
 from planner.checks.guards.results import empty
 from planner.evidence.context import entries, readable
 from planner.evidence.words import long_words, words
@@ -93,9 +93,9 @@ def unseen(arguments: dict[str, Any], seen: str) -> list[Guess]:
     number may follow from two others."""
     numbers = numbers_in(seen)
     return [
-        Guess(name, value)
-        for name, each in arguments.items()
-        for value in (each if isinstance(each, list) else [each])
+        Guess(argument, value)
+        for argument, each in arguments.items()
+        for name, value in leaves(each, argument)
         if _has_no_source(value, seen, numbers, known_only=_is_id(name))
         or (_PLACE_ARGUMENT.search(name) and _is_unknown(value, seen))
     ]
@@ -139,7 +139,7 @@ def _has_no_source(value: Any, seen: str, numbers: Sequence[float], known_only: 
         case bool():
             return False
         case int() | float() if known_only:
-            return re.search(rf"(?<![\w./-])(?<!\d:){value}(?![\w/-]|[:.]\d)", seen) is None
+            return re.search(rf"(?<![\w.-])(?<!\d[:/]){value}(?![\w/-]|[:.]\d)", seen) is None
         case int() | float():
             newest = numbers[-MAX_OPERANDS:]
             derived = (
@@ -147,7 +147,8 @@ def _has_no_source(value: Any, seen: str, numbers: Sequence[float], known_only: 
                 for first, second in product(newest, newest)
                 for result in (first + second, first - second, first * second)
             )
-            return value > MAX_PLAIN_NUMBER and value not in numbers and value not in derived
+            amount = abs(value)
+            return amount > MAX_PLAIN_NUMBER and amount not in numbers and amount not in derived
         case str() if known_only and " " in value.strip():  # a title, where an id is asked for
             return True
         case str() if _BLANK_VALUE.fullmatch(value):
@@ -260,9 +261,11 @@ def candidates(argument: str, result: str) -> list[str]:
         names |= {argument.removesuffix("s"), "id", "id_"}
     named = "|".join(map(re.escape, names))
     found = re.findall(
-        rf"""(?i)(?<![\w])["']?(?:{named})["']?\s*[:=]\s*["']?([^\s"',}}\]]+)""", result
+        rf"""(?i)(?<![\w])["']?(?:{named})["']?[^\S\n]*[:=][^\S\n]*"""
+        r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"',}\]][^\n,}\]]*))""",
+        result,
     )
-    return list(dict.fromkeys(found))[:MAX_CANDIDATES]
+    return list(dict.fromkeys("".join(each).strip() for each in found))[:MAX_CANDIDATES]
 
 
 def meant(arguments: dict[str, Any], failure: str, passages: Sequence[Passage]) -> Passage | None:

@@ -586,7 +586,7 @@ async def test_without_a_model_nothing_begins(place: Place) -> None:
 @pytest.mark.parametrize(
     ("fleet", "said"),
     [
-        ("", "`planloom runs resume [0-9a-f]{32}` goes on with it"),
+        ("", "To continue it: `planloom runs resume [0-9a-f]{32}`"),
         ("docs", "Another server goes on with run [0-9a-f]{32}; `planloom runs show --follow"),
     ],
 )

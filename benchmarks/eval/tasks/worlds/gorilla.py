@@ -27,7 +27,7 @@ TURNS = (
 """The chosen ones, task and turn: files and tickets, every kind of call, one to five of them."""
 
 READS = {
-    "cat", "diff", "displayCarStatus", "du", "find", "grep", "ls", "pwd", "sort", "tail", "wc",
+    "cat", "diff", "du", "find", "grep", "ls", "pwd", "sort", "tail", "wc",
     "absolute_value", "add", "divide", "imperial_si_conversion", "logarithm", "max_value", "mean",
     "min_value", "multiply", "percentage", "power", "round_number", "si_unit_conversion",
     "square_root", "standard_deviation", "subtract", "sum_values",

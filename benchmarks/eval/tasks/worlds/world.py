@@ -25,9 +25,6 @@ class Call:
     """Its result, as the tool said it."""
     failed: bool = False
 
-    def __str__(self) -> str:
-        return f"{self.tool}({', '.join(f'{k}={v!r}' for k, v in self.arguments.items())})"
-
 
 @dataclass(frozen=True)
 class Task:
