@@ -51,6 +51,8 @@ class Editor:
         self._example: dict[str, Any] = {}
         self._path = ""
         """The name of its argument for the file."""
+        self._texts: dict[str, str] = {}
+        """The files as they were, by their paths."""
 
     async def ready(self) -> bool:
         """Whether the request is met by replacing texts in files, and the pool has a tool for it
@@ -81,9 +83,8 @@ class Editor:
         files = await self._files(request)
         found: list[Edit] = []
         new_names: dict[str, str] = {}
-        texts: dict[str, str] = {}
         for path in files:
-            text = texts[path] = await self.gatherer.text(path) or ""
+            text = self._texts[path] = await self.gatherer.text(path) or ""
             for part in rewriting.parts(path, text, query, names):
                 written = await self.asker.rewrite(part)
                 new_names |= rewriting.renames(part.text, written, {*tokens(request)})
@@ -93,10 +94,10 @@ class Editor:
             if new_names:  # their uses are found without a model
                 break
         if not (names or paths_in(request)):
-            found = rewriting.likeliest_edits(found, texts, query)
+            found = rewriting.likeliest_edits(found, self._texts, query)
         using = [path for name in new_names for path in await self.gatherer.holding(name)]
         for path in dict.fromkeys(using):
-            text = await self.gatherer.text(path) or ""
+            text = self._texts[path] = await self.gatherer.text(path) or ""
             uses = rewriting.uses(path, text, new_names)
             found += [each for each in uses if rewriting.beside(each, found)]
         return found
@@ -142,8 +143,15 @@ class Editor:
 
     async def stands(self, found: Sequence[Edit]) -> bool:
         """Whether the file has these edits, now that it is read again."""
-        text = await self.gatherer.text(found[0].path) or ""
-        return all(each.new in text for each in found)
+        path = found[0].path
+        text, wanted = await self.gatherer.text(path) or "", self._texts.get(path, "")
+        for each in found:
+            wanted = wanted.replace(each.old, each.new, 1)
+        return all(
+            (each.new in text or each.new not in wanted)
+            and (each.old not in text or each.old in wanted)
+            for each in found
+        )
 
     def calls(self, found: Sequence[Edit]) -> list[dict[str, Any]]:
         """The arguments of the calls that make these edits of one file: of a single call where the

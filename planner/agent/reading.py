@@ -33,6 +33,7 @@ FACTS_CHARACTERS = 2200
 longer text."""
 NO_LINE = "no line of the results was found that says it"
 NOT_ALL_READ = "not all of what was found was read"
+READ_ONCE = "the results were not read a second time"
 MAY_LACK = "it was put together from several places, and may lack something"
 ONE_OF_TWO = "only the first of its two questions was answered"
 LONG = 200
@@ -169,7 +170,9 @@ class Reader:
         if not all_read:
             self.best.unsure = NOT_ALL_READ
         if self.best.text and self.best.unsure is None:
+            self.best.unsure = READ_ONCE
             second = await self.asker.confirm(likeliest_group)
+            self.best.unsure = None
             if not agree(second, self.best.text, self.state.question):
                 self.differ(second)
         return self.best.certain()
@@ -260,7 +263,7 @@ class Reader:
             return None
         if self.changes.acting or (self.state.wants == "long answer" and len(first) > LONG):
             return self.best.concluded(first)
-        self.best.keep(first, "the results were not read a second time")
+        self.best.keep(first, READ_ONCE)
         second, third = await self.asker.again(), None
         certain = self.agreed(first, second)
         first_is_narrow = self.more_to_read

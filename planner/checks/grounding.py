@@ -304,7 +304,9 @@ def queried(state: RunState) -> list[str]:
     more."""
     made = queries(state)
     found = json.loads(made[-1].result) if made else None
-    values = found.values() if isinstance(found, dict) else ()
+    values = (
+        [each for each in found.values() if each is not None] if isinstance(found, dict) else []
+    )
     return [f"{each:.15g}" if isinstance(each, float) else str(each) for each in values]
 
 

@@ -36,9 +36,12 @@ def worked_out(passage: Passage) -> Passage:
 def _results(text: str) -> Iterator[str]:
     for match in _EXPRESSION.finditer(text):
         before = text[: match.start()].rpartition("\n")[2].rstrip()
-        if before.endswith(_OPERATORS):
-            continue
+        after = text[match.end() :].lstrip(" \t")
         shown = " ".join(match.group().split())
+        if before.endswith(_OPERATORS) or (
+            "<<" in shown and (before.endswith("+") or after.startswith(("+", "-")))
+        ):
+            continue
         numbers = [Decimal(each) for each in _plain(shown)]
         if any(len(each.as_tuple().digits) > MAX_DIGITS for each in numbers):
             continue

@@ -70,16 +70,21 @@ def readable(result: str) -> str:
     if _LAID_OUT.match(result) and "\\n" not in result:
         return result
     try:
-        value = json.loads(result)
-    except (ValueError, RecursionError):
+        return _laid_out(json.loads(result))
+    except RecursionError:
+        return result
+    except ValueError:
         head, brace, rest = result.partition("\n{")  # some say something before their JSON
         if not brace or len(head) > MAX_HEAD_CHARS:
             return result
         return f"{head}\n{readable('{' + rest)}"
+
+
+def _laid_out(value: Any) -> str:
     if matches := _matches(value):
         return "\n".join(matches)
     if not isinstance(value, dict | list):
-        return str(value) if not isinstance(value, str) else value
+        return str(value)
     return "\n".join(_outline(value)) or "(nothing)"
 
 

@@ -31,6 +31,10 @@ _OPENED = re.compile(
 """What ends with the bracket behind a name: `NAME = [`, `NAME: &[T] = &[`, `name := []T{`,
 `enum Name {`."""
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
+_MADE = re.compile(r"\bfor\b|[\[({,]\s*(?:\*|\.\.\.)")
+"""What makes entries of others: a loop, or another list that is laid out."""
+_GOES_ON = re.compile(r"[ \t]*(?:=>|->|[-+*/|&.\[(]|(?:if|for)\b)")
+"""What stands behind a bracket that is no list, or not all of it."""
 _BEGINNING = re.compile(r"[^\W_]{3,}_(?=\w)")
 """The first word of a name, with what parts it from the rest."""
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+\S")
@@ -65,15 +69,16 @@ def _in_brackets(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _count(text: str) -> int:
-    """The entries in the brackets that a text begins with; 0 where these do not close, or hold
-    statements."""
+    """The entries in the brackets that a text begins with; 0 where these do not close, hold
+    statements or other lists, or are only the beginning of something."""
     closing: list[str] = []
     count, empty = 0, True
-    for sign in text:
+    for at, sign in enumerate(text):
         if closing and sign == closing[-1]:
             closing.pop()
             if not closing:
-                return count if empty else count + 1
+                is_list = not (_MADE.search(text[:at]) or _GOES_ON.match(text, at + 1))
+                return count + (not empty) if is_list else 0
         elif sign in ";)]}":
             return 0
         elif sign in _CLOSING:
@@ -92,7 +97,7 @@ def _in_lines(passage: Passage, others: Sequence[Passage]) -> Iterator[tuple[str
     lines = passage.text.splitlines()
     items = _items(lines)
     above = [line.strip() for line in lines[: items[0]] if line.strip()] if items else []
-    if not above or len(above[-1]) > MAX_ABOVE:
+    if not above or len(above[-1]) > MAX_ABOVE or _parted(lines, items):
         return
     _, after = _beside(passage, others)
     if not (after and _items(after.text.strip("\n").splitlines()[:1])):
@@ -120,6 +125,13 @@ def _beside(passage: Passage, others: Sequence[Passage]) -> tuple[Passage | None
         max(before, key=lambda each: each.last, default=None),
         min(after, key=lambda each: each.first, default=None),
     )
+
+
+def _parted(lines: Sequence[str], items: Sequence[int]) -> bool:
+    """Whether something else stands between the entries of a list, which may begin another one."""
+    depth = indentation(lines[items[0]])
+    between = (lines[number] for number in range(items[0], items[-1]) if number not in items)
+    return any(line.strip() and indentation(line) <= depth for line in between)
 
 
 def _items(lines: Sequence[str]) -> list[int]:

@@ -96,8 +96,9 @@ def _of_fields(path: str, fields: dict[str, Any]) -> Hit | None:
 def _of_record(record: Any) -> Hit | None:
     """The line that a record is about, whatever its fields are called: one number, one path, and
     one other text."""
-    values = list(record.values()) if isinstance(record, dict) else []
-    numbers = [each for each in values if type(each) is int]
+    fields = list(record.items()) if isinstance(record, dict) else []
+    values = [each for _, each in fields]
+    numbers = [each for name, each in fields if type(each) is int and "col" not in name.lower()]
     texts = [each for each in values if isinstance(each, str)]
     paths = [each for each in texts if _FILE.fullmatch(each)]
     if len(numbers) == len(paths) == 1 and len(texts) == 2:

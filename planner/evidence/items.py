@@ -21,7 +21,9 @@ def listed(request: str) -> tuple[str, list[str]]:
     items: list[str] = []
     rest = request[mark.end() :]
     while len(items) < MAX_ITEMS:
-        item, *others = re.split(rf"\s{_MARK.format(number=len(items) + 2)}", rest, maxsplit=1)
+        item, *others = re.split(
+            rf"(?:\s|(?<=[。；？！]))\s*{_MARK.format(number=len(items) + 2)}", rest, maxsplit=1
+        )
         items.append(item.strip())
         if not others:
             break

@@ -21,12 +21,18 @@ MAX_REWRITTEN_CHARS = 1200
 """Characters of a file that are written again at once."""
 SAME = 60
 """Out of 100: how similar lines have to be to count as the same place, if none of them is equal."""
+MAX_EDGE = 3
+"""Lines at the beginning or the end of a file that may be deleted by not being written."""
 MAX_GAP = 3
 """Lines between two units that are shown as one part."""
 
 
 _Change = tuple[int, int, Sequence[str]]
 """The first and last line of a change, and what replaces them."""
+
+
+_Code = tuple[str, int, int, int, int]
+"""How lines of the one text become lines of the other, as difflib has it."""
 
 
 class Edit(NamedTuple):
@@ -104,8 +110,23 @@ def edits(text: str, part: Passage, written: str) -> list[Edit]:
     after = split_lines(written)
     if after and part.source in after[0] and after[0] not in before:
         after = after[1:]  # the file's name, as models like to put it first
-    found = _edits(part.source, text, part.first - 1, _changed(before, after))
+    changed = [*_changed(before, after)]
+    if not changed and before == lines:
+        changed = _edges(before, after)
+    found = _edits(part.source, text, part.first - 1, changed)
     return [each for each in found if not _leaves_out(each)]
+
+
+def _edges(before: Sequence[str], after: Sequence[str]) -> list[_Change]:
+    """The first or last lines of a file that were not written, if they are few and nothing else has
+    changed: it was the change to leave them out."""
+    plain, written = ([line.strip() for line in lines] for lines in (before, after))
+    missing = len(plain) - len(written)
+    if not 0 < missing <= min(MAX_EDGE, len(written)):
+        return []
+    if plain[:-missing] == written:
+        return [(len(written), len(plain), [])]
+    return [(0, missing, [])] if plain[missing:] == written else []
 
 
 def _leaves_out(edit: Edit) -> bool:
@@ -124,18 +145,35 @@ def uses(path: str, text: str, names: Mapping[str, str]) -> list[Edit]:
 
 
 def _edits(path: str, text: str, offset: int, changed: Iterable[_Change]) -> list[Edit]:
-    """The edits of a file for changes of its lines from `offset` on."""
+    """The edits of a file for changes of its lines from `offset` on, to be made one after the
+    other: each is of the text that those before it leave."""
     lines = split_lines(text)
-    joined = "\n".join(lines)
     end = "\r\n" if "\r\n" in text else "\n"
     found = []
-    for first, last, new in changed:
-        begin, stop = _distinct(lines, joined, offset + first, offset + last)
+    for first, last, new in _merged(changed):
+        first, last = offset + first, offset + last
+        if not new and first:  # else an empty line would stay
+            first, new = first - 1, lines[first - 1 : first]
+        elif not new and last < len(lines):
+            last, new = last + 1, lines[last : last + 1]
+        begin, stop = _distinct(lines, "\n".join(lines), first, last)
         if begin is None:
             continue
-        after = [*lines[begin : offset + first], *new, *lines[offset + last : stop]]
+        after = [*lines[begin:first], *new, *lines[last:stop]]
         found.append(Edit(path, end.join(lines[begin:stop]), end.join(after)))
+        offset += len(after) - (stop - begin)
+        lines[begin:stop] = after
     return list(dict.fromkeys(found))
+
+
+def _merged(changed: Iterable[_Change]) -> list[_Change]:
+    """Changes of lines side by side as one."""
+    merged: list[_Change] = []
+    for first, last, new in changed:
+        if merged and merged[-1][1] == first:
+            first, new = merged[-1][0], [*merged.pop()[2], *new]
+        merged.append((first, last, new))
+    return merged
 
 
 def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[_Change]:
@@ -150,16 +188,25 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[_Change]:
             yield 0, len(before), after
         return
     begin, end = common[0].a, common[-1].a + common[-1].size
+    codes = matcher.get_opcodes()
+    moved = _moved(before, after, codes)
     indent = ("", "")
-    for kind, first, last, start, stop in matcher.get_opcodes():
+    for kind, first, last, start, stop in codes:
         if kind == "equal":
             written = [number for number in range(first, last) if plain[number]]
-            if written:
-                indent = _indents(before[written[-1]], after[start + written[-1] - first])
+            still = [number for number in written if number not in moved]
+            if still:
+                indent = _indents(before[still[-1]], after[start + still[-1] - first])
+            yield from (
+                (number, number + 1, [after[start + number - first]])
+                for number in written
+                if number in moved
+            )
             continue
         if last <= begin:  # of what stands before, only as much as was written for it
             first = max(first, last - (stop - start))
-            indent = _indents(before[begin], after[common[0].b])
+            if begin not in moved:
+                indent = _indents(before[begin], after[common[0].b])
         elif first >= end:
             last = min(last, first + stop - start)
         new = [_indented(line, *indent) for line in after[start:stop]]
@@ -167,9 +214,52 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[_Change]:
             yield first, last, new
 
 
+def _moved(before: Sequence[str], after: Sequence[str], codes: Sequence[_Code]) -> set[int]:
+    """The lines that are only deeper or less deep than they were, beside lines that have changed,
+    or where no others have. None if the whole was written deeper or less deep, or with other signs,
+    which says nothing. The first line written does not count: small models often leave out its
+    indentation."""
+    shown, written = ([_depth(line) for line in lines] for lines in (before, after))
+    pairs = {
+        first + number: start + number
+        for kind, first, last, start, _ in codes
+        for number in range(last - first)
+        if kind == "equal" and before[first + number].strip()
+    }
+    left_out = {one for one, other in pairs.items() if other == 0 and shown[one] != written[0]}
+    depths = [
+        depth
+        for number, (line, depth) in enumerate(zip(after, written, strict=True))
+        if line.strip() and (number or not left_out)
+    ]
+    pairs = {one: other for one, other in pairs.items() if one not in left_out}
+    beginnings = [
+        before[one][: shown[one]] + after[other][: written[other]] for one, other in pairs.items()
+    ]
+    if (
+        not pairs
+        or min(depths) != min(map(shown.__getitem__, pairs))
+        or "\t" in "".join(beginnings)
+    ):
+        return set()
+    differ = sorted(one for one, other in pairs.items() if shown[one] != written[other])
+    changes = [each for each in codes if each[0] != "equal"]
+    if not changes:
+        return {*differ}
+    kept = {edge for _, first, last, *_ in changes for edge in (first - 1, last)} & {*differ}
+    for one in [*differ, *reversed(differ)]:
+        if {one - 1, one + 1} & kept:
+            kept.add(one)
+    return kept
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
 def _indents(one: str, other: str) -> tuple[str, str]:
     """How two lines begin that are equal but for that."""
-    return one[: len(one) - len(one.lstrip())], other[: len(other) - len(other.lstrip())]
+    return one[: _depth(one)], other[: _depth(other)]
 
 
 def _indented(line: str, wanted: str, written: str) -> str:
@@ -178,7 +268,9 @@ def _indented(line: str, wanted: str, written: str) -> str:
         return line
     if wanted.endswith(written):
         return wanted.removesuffix(written) + line
-    return line.removeprefix(written.removesuffix(wanted))
+    if written.endswith(wanted):
+        return line.removeprefix(written.removesuffix(wanted))
+    return wanted + line.removeprefix(written)  # tabs and spaces
 
 
 def _distinct(lines: Sequence[str], joined: str, first: int, last: int) -> tuple[int | None, int]:

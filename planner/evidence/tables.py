@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, reduce
+from itertools import count
 from typing import Any
 
 import yaml
 
 from planner.evidence.context import RESULTS_KEPT
 from planner.evidence.words import says
-from planner.text import whole
+from planner.text import flat, whole
 
 Value = str | float | None
 Row = Mapping[str, Value]
@@ -39,6 +40,8 @@ MAX_VALUE_CHARS = 40
 """Characters of a value that is shown."""
 MIN_KIND_CHARS = 3
 """Characters of a value that a request may name; shorter ones are like "me"."""
+MAX_NUMBER = 10**15
+"""Larger ones are ids, which a floating-point number would change."""
 MAX_FOUND = 200
 """Rows that a query may find. The first ones of more would be taken for all of them."""
 MAX_LENGTH = 1_000_000
@@ -52,11 +55,23 @@ _DECODER = json.JSONDecoder()
 _JSON = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
 _SPACE = re.compile(r"\s*")
 _YAML_RECORD = re.compile(r"- [^\s:]+:(?: |\n)")
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,10})?")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.(\d+))?(?:[eE][-+]?\d{1,3})?")
+_AMOUNT = re.compile(
+    r"([^\s\w.,+-]{0,3}|[A-Z]{3} ?)(-?(?:[1-9]\d{0,2}(?:,\d{3})+|0|[1-9]\d{0,14}))(\.\d+)?"
+    r"( ?[^\d\s.,]{0,4})"
+)
+"""A number with its unit, such as `$1,200.00`, `30 €`, `12%`."""
+_MISSING = ("", "-", "–", "—", "~", "?", "n/a", "null", "none", "nan")
+"""What stands for no value in lists, in lower case."""
 _FLAGS = {"true": 1, "false": 0}
+_FLAG = re.compile("'(true|false)'", re.IGNORECASE)
 _SELECTED = re.compile(r"\bSELECT\b(.*?)(?:\bFROM\b|\Z)", re.IGNORECASE | re.DOTALL)
-_OWN_VALUE = re.compile(r"(?:\A|,)\s*(?:'[^']*'|-?\d[\d.]*)\s*(?:,|\bAS\b|\Z)", re.IGNORECASE)
-"""A text or a number for itself in what is selected."""
+_TEXT = re.compile(r"'(?:[^']|'')*'")
+_ALIAS = re.compile(r"(?<=[\w)'\"])\s+(?:AS\s+)?\"?(\w+)\"?\s*\Z", re.IGNORECASE)
+_COLUMN = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()|(?:\A|[(.])\s*\*")
+"""A name that is no function's, or all columns."""
+_REST = re.compile(r"(?i)next|cursor|has_?more")
+_TOTAL = re.compile(r"(?i)total|count")
 _ORDER = re.compile(
     r"(?P<by>\bORDER\s+BY\s+)(?P<terms>(?:[^()]|\([^()]*\))+?)(?=\s+LIMIT\b|\s*\)|\s*;?\s*\Z)",
     re.IGNORECASE,
@@ -108,23 +123,25 @@ class _WithoutAliases(yaml.BaseLoader):
 @lru_cache(maxsize=RESULTS_KEPT)
 def table(name: str, result: str) -> Table | None:
     """A tool's result as a table of this name; None if it is no list of at least three records."""
-    rows = [_flat(each) for each in _records(result)]
+    rows = _flat(_records(result))
     told = ((key, each) for row in rows for key, each in row.items())
     keys = dict.fromkeys(key for key, each in told if each not in (None, ""))
     if not 0 < len(keys) <= MAX_COLUMNS:
         return None
-    plain = {key: _plain(key) for key in keys}
-    names = {plain[key].lower(): key for key in keys}  # as SQL reads them
-    columns = [_column(plain[key], [row.get(key) for row in rows]) for key in names.values()]
-    return Table(_plain(name), columns)
+    names = _unique([_plain(key) for key in keys])
+    columns = [
+        _column(name, [row.get(key) for row in rows]) for name, key in zip(names, keys, strict=True)
+    ]
+    own = _plain(name)
+    return Table(f"_{own}" if own.lower().startswith("sqlite_") else own, columns)
 
 
 def query(tables: Sequence[Table], sql: str) -> Sequence[Row]:
     """The rows that a query finds. It can only read the tables, within bounds of time and memory.
     Raises `QueryError`, also if it finds more than `MAX_FOUND`, or selects a value of its own: that
     was not found."""
-    if any(map(_OWN_VALUE.search, _SELECTED.findall(sql))):
-        raise QueryError("it selects a value that is in no column")
+    if any(column.type == "BOOLEAN" for each in tables for column in each.columns):
+        sql = _FLAG.sub(lambda found: str(_FLAGS[found[1].lower()]), sql)
     with closing(sqlite3.connect(":memory:")) as database:
         for each in tables:
             columns = ", ".join(map(_declared, each.columns))
@@ -137,13 +154,27 @@ def query(tables: Sequence[Table], sql: str) -> Sequence[Row]:
         database.set_progress_handler(lambda: next(steps, None) is None, STEPS_AT_ONCE)
         try:
             found = database.execute(sql)
-            names = [each[0] for each in found.description or ()]
+            names = _unique([each[0] for each in found.description or ()])
             rows = found.fetchmany(MAX_FOUND + 1)
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise QueryError(str(error)) from None
+    if _selects_own_value(sql):
+        raise QueryError("it selects a value that is in no column")
     if len(rows) > MAX_FOUND:
         raise QueryError(f"it finds more than {MAX_FOUND} rows")
+    if any(isinstance(each, bytes) for row in rows for each in row):
+        raise QueryError("it finds bytes")
     return [dict(zip(names, map(_rounded, row), strict=True)) for row in rows]
+
+
+def _selects_own_value(sql: str) -> bool:
+    """Whether a query selects something that names no column: a text or a number of its own."""
+    selected = [
+        _TEXT.sub("''", term).strip()
+        for each in _SELECTED.findall(sql)
+        for term in _COMMA.split(re.sub(r"(?i)\bDISTINCT\b", "", each))
+    ]
+    return any(not _COLUMN.search(_ALIAS.sub("", each)) for each in selected)
 
 
 def unknown_last(sql: str) -> str:
@@ -162,7 +193,8 @@ def passed_over(tables: Sequence[Table], sql: str, request: str) -> list[str]:
     """The values that a request names and a query does not: those of columns whose values repeat,
     such as a state or a label."""
     told = {each for table in tables for column in table.columns for each in _kinds(column)}
-    return [each for each in sorted(told) if says(request, each) and not says(sql, each)]
+    plain = sql.replace("''", "'")
+    return [each for each in sorted(told) if says(request, each) and not says(plain, each)]
 
 
 def known_values(tables: Sequence[Table], sql: str) -> list[str]:
@@ -195,10 +227,23 @@ def _records(result: str) -> Sequence[Mapping[str, Any]]:
         lists = [each for each in value.values() if isinstance(each, list) and each]
         by_name = all(isinstance(each, dict) for each in value.values()) and _common(value.values())
         named = [{"name": name} | each for name, each in value.items()] if by_name else None
+        if len(lists) == 1 and _is_page(value, lists[0]):
+            return []
         value = lists[0] if len(lists) == 1 else named
     listed = value if isinstance(value, list) else []
     fits = MIN_ROWS <= len(listed) <= MAX_ROWS and all(isinstance(each, dict) for each in listed)
     return listed if fits else []
+
+
+def _is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
+    """Whether a list is a part of one: what stands beside it says that there is more."""
+    within = [each for each in value.values() if isinstance(each, dict)]
+    beside = [pair for each in (value, *within) for pair in each.items() if pair[1] is not listed]
+    return any(
+        (each and _REST.search(name) is not None)
+        or (_TOTAL.search(name) is not None and type(each) is int and each > len(listed))
+        for name, each in ((str(name), each) for name, each in beside)
+    )
 
 
 def _common(records: Iterable[Mapping[str, Any]]) -> set[str]:
@@ -223,18 +268,39 @@ def _in_json(result: str) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def _flat(record: Mapping[str, Any]) -> dict[str, Value]:
-    """The values of a record by their names; those of an object within it one by one, under their
-    own names where no other value has it."""
-    values: list[tuple[str, str, Any]] = []
-    for key, value in record.items():
-        within = value if isinstance(value, dict) else {}
-        values += [(str(name), f"{key}_{name}", each) for name, each in within.items()]
-        values += [] if within else [(str(key), str(key), value)]
-    count = Counter(name.lower() for name, _, _ in values)
-    return {
-        (name if count[name.lower()] == 1 else path): _scalar(value) for name, path, value in values
-    }
+def _flat(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Value]]:
+    """The values of records by their names; those of an object within one of them one by one, under
+    their own names where no other value of any record has it."""
+    rows: list[list[tuple[str, str, Any]]] = []
+    for record in records:
+        rows.append(values := [])
+        for key, value in record.items():
+            within = value if isinstance(value, dict) else {}
+            values += [(str(name), f"{key}_{name}", each) for name, each in within.items()]
+            values += [] if within else [(str(key), str(key), value)]
+    paths = {(name.lower(), path) for values in rows for name, path, _ in values}
+    shared = Counter(name for name, _ in paths)
+    return [
+        {
+            (name if shared[name.lower()] == 1 else path): _scalar(each)
+            for name, path, each in values
+        }
+        for values in rows
+    ]
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """Names that differ for SQL, which reads `Name` and `name` alike."""
+    found: dict[str, str] = {}
+    for name in names:
+        numbered = (f"{name}_{number}" for number in count(2))
+        free = (
+            name
+            if name.lower() not in found
+            else next(each for each in numbered if each.lower() not in found)
+        )
+        found[free.lower()] = free
+    return [*found.values()]
 
 
 def _plain(name: str) -> str:
@@ -263,16 +329,44 @@ def _scalar(value: Any) -> Value:
 
 
 def _column(name: str, values: Sequence[Value]) -> Column:
-    """A column of numbers, or of yes and no, if all of its values that are not empty are; of texts
-    otherwise."""
-    texts = [None if each is None else whole(str(each)) for each in values]
-    said = [each for each in texts if each]
+    """A column of numbers, or of yes and no, if all of its values are, the missing ones aside; of
+    texts otherwise. Where most values are numbers, what is none is missing too."""
+    texts = [None if each is None or _is_missing(each) else whole(str(each)) for each in values]
+    said = [each for each in texts if each is not None]
     if said and all(each.lower() in _FLAGS for each in said):
-        flags = [_FLAGS[each.lower()] if each else None for each in texts]
+        flags = [None if each is None else _FLAGS[each.lower()] for each in texts]
         return Column(name, "BOOLEAN", flags)
-    if said and all(map(_NUMBER.fullmatch, said)):
-        return Column(name, "NUMERIC", [float(each) if each else None for each in texts])
+    numbers = [_number(each) for each in values]
+    if 2 * len(numbers) - 2 * numbers.count(None) > len(said):
+        return Column(name, "NUMERIC", numbers)
+    if said and (worth := _numbers(said)):
+        return Column(name, "NUMERIC", [None if each is None else worth[each] for each in texts])
     return Column(name, "TEXT", texts)
+
+
+def _number(value: Value) -> float | None:
+    plain = isinstance(value, int | float) and abs(value) < MAX_NUMBER
+    return float(value) if plain else None  # type: ignore[arg-type]
+
+
+def _is_missing(value: Value) -> bool:
+    return str(value).strip().lower() in _MISSING
+
+
+def _numbers(texts: Sequence[str]) -> dict[str, float]:
+    """What texts are worth, if all are numbers, with the same unit or none; else empty."""
+    found = [_NUMBER.fullmatch(each) for each in texts]
+    if all(found):
+        # `1.10` beside `1.9` is a version.
+        places = [each[1] for each in found if each and each[1]]
+        versions = len({*map(len, places)}) > 1 and any(each.endswith("0") for each in places)
+        return {} if versions else {each: float(each) for each in texts}
+    amounts = [each for each in map(_AMOUNT.fullmatch, texts) if each]
+    units = {(each[1], each[4]) for each in amounts}
+    thousands = any(len(each[3] or "") == 4 for each in amounts)  # 1.200 € may be one of them
+    if len(amounts) < len(texts) or len(units) > 1 or thousands:
+        return {}
+    return {each[0]: float(each[2].replace(",", "") + (each[3] or "")) for each in amounts}
 
 
 def _declared(column: Column) -> str:
@@ -286,7 +380,8 @@ def _kinds(column: Column) -> set[str]:
     if len({*values}) == len(values):
         return set()
     parts = (part.strip().lower() for value in values for part in value.split(","))
-    return {part for part in parts if MIN_KIND_CHARS <= len(part) <= MAX_VALUE_CHARS}
+    least = {part: MIN_KIND_CHARS if part.isascii() else 2 for part in parts}
+    return {part for part, chars in least.items() if chars <= len(part) <= MAX_VALUE_CHARS}
 
 
 def _shown(column: Column) -> str:
@@ -309,7 +404,14 @@ def _values(column: Column) -> list[str]:
     """The short values of a column, each once."""
     said = dict.fromkeys(each for each in column.values if each is not None)
     short = (each for each in said if len(str(each)) <= MAX_VALUE_CHARS)
-    return [repr(each) if isinstance(each, str) else f"{each:g}" for each in short]
+    return [_literal(each) for each in short]
+
+
+def _literal(value: str | float) -> str:
+    """A value as SQL writes it, on one line."""
+    if isinstance(value, str):
+        return "'" + flat(value).replace("'", "''") + "'"
+    return f"{value:.15g}"
 
 
 def _rounded(value: Value) -> Value:

@@ -95,15 +95,24 @@ _TURN = re.compile(r"<(?=[|｜][\w▁]{1,40}[|｜]>|(?:start|end)_of_turn>|/?s>)
 """What begins a token that chat templates separate messages with: of ChatML and Llama (`<|…|>`),
 DeepSeek, Gemma, Mistral and Llama 2. Model servers read them within a message's text too."""
 
+_HARMLESS = {"<": "‹", "[": "［"}
+"""What stands for it."""
+
 
 def harmless(messages: list[Message]) -> list[Message]:
     """The messages, none of which can be taken for several."""
-    return [{**each, "content": _TURN.sub("‹", each["content"])} for each in messages]
+    return [
+        {**each, "content": _TURN.sub(lambda found: _HARMLESS[found[0]], each["content"])}
+        for each in messages
+    ]
 
 
 def as_it_was(written: str, text: str) -> str:
     """What was written of a text that `harmless` may have changed, with the text's own signs."""
-    return written if "‹" in text else written.replace("‹", "<")
+    for sign, instead in _HARMLESS.items():
+        if instead not in text:
+            written = written.replace(instead, sign)
+    return written
 
 
 def passage(each: Passage) -> str:

@@ -43,9 +43,12 @@ def against_the_user(state: RunState, decision: Conclude | Stay | MoveOn) -> str
     return None
 
 
+_GIVES_UP = re.compile(
+    r"\W*(?:i )?(?:could not|cannot|can't|couldn't|unable to)\b(?! be (?!found|determined))",
+    re.IGNORECASE,
+)
+
+
 def gives_up(answer: str) -> bool:
     """Whether an answer says that it could not be found, whatever the model has marked it as."""
-    return (
-        re.match(r"(?i)\W*(?:i )?(?:could not|cannot|can't|couldn't|unable to)\b", answer)
-        is not None
-    )
+    return _GIVES_UP.match(answer) is not None

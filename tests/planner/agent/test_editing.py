@@ -345,7 +345,7 @@ async def test_what_has_nothing_to_do_with_the_request_stays() -> None:
 
 async def test_a_change_that_takes_more_calls_than_there_are_is_not_begun() -> None:
     pool = files(SWAP)
-    pool.files["use.py"] = "\n".join(f"open_gate({number})" for number in range(12))
+    pool.files["use.py"] = "\nelse\n".join(f"open_gate({number})" for number in range(12))
     shown = {"file_path": "x", "needle": "OLD_TEXT", "repl": "NEW_TEXT"}
     ran = await planned(
         *about("open_gate", tool="swap", shown=shown),

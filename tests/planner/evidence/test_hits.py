@@ -19,8 +19,9 @@ FOUND = [Hit("src/a.py", 3, "def load():")]
         {"matches": [RECORD]},
         {"count": 1, "results": [RECORD]},
         [{"file": "./src/a.py", "lineNumber": 3, "content": "def load():", "exact": True}],
+        [RECORD | {"column": 5}],
         [RECORD, {"path": "src/a.py", "line": None, "text": "x"}],
-        [RECORD, {"path": "src/a.py", "line": 4, "column": 1, "text": "x"}],  # which is the line?
+        [RECORD, {"path": "src/a.py", "from": 4, "to": 5, "text": "x"}],  # which is the line?
         [RECORD, {"path": "src/a.py", "line": 4}],
         [RECORD, {"title": "Ferry", "line": 4, "text": "It sails."}],
         [RECORD, None, "src/a.py", 3, [RECORD]],

@@ -50,14 +50,14 @@ def made(result: object, name: str = "issues") -> Table:
 
 def test_a_list_in_json_is_a_table_that_shows_which_values_its_columns_have() -> None:
     assert made(ISSUES).definition == snapshot(
-        "CREATE TABLE issues (number NUMERIC /* 7 */, title TEXT /* 'Crash' */, state TEXT /* 'open', 'closed' */, votes NUMERIC /* 3.5, 1 */, labels TEXT /* 'bug, ui' */)"
+        "CREATE TABLE issues (number NUMERIC /* 7 */, title TEXT /* 'Crash' */, state TEXT /* 'open', 'closed' */, votes NUMERIC /* 3.5, 1 */, labels TEXT /* 'bug, ui', 'bug' */)"
     )
 
 
 def test_a_list_in_yaml_is_one_too() -> None:
     files = made(FILES, "drive.list_files")
     assert files.definition == snapshot(
-        "CREATE TABLE drive_list_files (id_ NUMERIC /* 1 */, shared BOOLEAN, size NUMERIC /* 100 */, text TEXT /* 'One line,\\nand another.' */)"
+        "CREATE TABLE drive_list_files (id_ NUMERIC /* 1 */, shared BOOLEAN, size NUMERIC /* 100 */, text TEXT /* 'One line, and another.', 'Short' */)"
     )
     found = query([files], "SELECT text, size FROM drive_list_files WHERE shared = true")
     assert found == snapshot(
@@ -69,7 +69,7 @@ and another.\
 """,
                 "size": 100,
             },
-            {"text": "", "size": 3},
+            {"text": None, "size": 3},
         ]
     )
 
@@ -249,3 +249,73 @@ def test_any_list_of_records_can_be_queried(records: list[dict[str, object]]) ->
     if found is not None:
         rows = query([found], "SELECT * FROM issues")
         assert len(rows) == len(records)
+
+
+def values(*some: object) -> list[dict[str, object]]:
+    return [{"n": number, "v": each} for number, each in enumerate(some)]
+
+
+@pytest.mark.parametrize(
+    ("records", "sql", "found"),
+    [
+        (values(9.5, 10.2, 0.30000000000000004), "SELECT MAX(v) m FROM t", 10.2),
+        (values(9, 10, "N/A", 4), "SELECT MAX(v) m FROM t", 10),
+        (values("$9.50", "$1,200.00", "$30"), "SELECT SUM(v) m FROM t", 1239.5),
+        (values("9 €", "1,200 €", "30 €"), "SELECT SUM(v) m FROM t", 1239),
+        (values("1.200 €", "9 €", "7 €"), "SELECT v m FROM t LIMIT 1", "1.200 €"),
+        (values("1.2", "1.9", "1.10"), "SELECT v m FROM t WHERE n = 2", "1.10"),
+        (values("007", "008", "009"), "SELECT v m FROM t LIMIT 1", "007"),
+        (values(10**17, 10**17 + 1, 1), "SELECT v m FROM t LIMIT 1", str(10**17)),
+        (values("", "2024-02-01", "2024-01-01"), "SELECT v m FROM t ORDER BY v", "2024-01-01"),
+        (values(True, False, True), "SELECT COUNT(*) m FROM t WHERE v != 'true'", 1),
+        (values("O'Brien", "O'Brien", "b"), "SELECT COUNT(*) m FROM t WHERE v = 'O''Brien'", 2),
+        (values(1, 2, 3), "SELECT SUM(IIF(v = 2, 1, 0)) m FROM t", 1),
+        (values("ab", "cd", "ef"), "SELECT SUBSTR(v, 1, 1) m FROM t", "a"),
+        (values(1, 2, 3), "SELECT MAX(c) m FROM (SELECT COUNT(*) c FROM t GROUP BY v)", 1),
+    ],
+)
+def test_values_are_what_a_person_takes_them_for(
+    records: list[dict[str, object]], sql: str, found: object
+) -> None:
+    assert query([made(records, "t")], unknown_last(sql))[0]["m"] == found
+
+
+@pytest.mark.parametrize(
+    "selected", ["500 v", "MAX(500)", "(500)", "250 * 2", "'a' || ''", "'x' AS v", "v, 'x'"]
+)
+def test_a_value_of_its_own_was_not_found(selected: str) -> None:
+    with pytest.raises(QueryError, match="a value that is in no column"):
+        query([made(values(1, 2, 3), "t")], f"SELECT {selected} FROM t")
+
+
+def test_a_field_has_one_name_in_all_records() -> None:
+    bob, amy = {"login": "bob"}, {"login": "amy"}
+    issues = made([{"user": bob, "assignee": each} for each in (None, amy, None)])
+    assert query([issues], "SELECT COUNT(*) n FROM issues WHERE user_login = 'bob'") == [{"n": 3}]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"total_count": 153},
+        {"has_more": True},
+        {"nextPageToken": "x"},
+        {"pagination": {"total": 40, "page": 1}},
+        {"pageInfo": {"hasNextPage": True}},
+    ],
+)
+def test_one_page_of_a_list_is_not_counted(beside: dict[str, object]) -> None:
+    assert table("t", json.dumps(beside | {"items": ISSUES})) is None
+    whole = {"total_count": 3, "has_more": False, "next": None, "items": ISSUES}
+    assert table("t", json.dumps(whole)) is not None
+
+
+def test_names_that_sql_does_not_tell_apart_differ() -> None:
+    found = made([{"#": each, "%": 2 * each} for each in (1, 2, 3)], "sqlite_query")
+    assert found.definition == snapshot(
+        "CREATE TABLE _sqlite_query (_ NUMERIC /* 1 */, __2 NUMERIC /* 2 */)"
+    )
+    joined = query([found], "SELECT a._, b._ FROM _sqlite_query a JOIN _sqlite_query b LIMIT 1")
+    assert joined == [{"_": 1, "__2": 1}]
+    with pytest.raises(QueryError, match="it finds bytes"):
+        query([found], "SELECT CAST(_ AS BLOB) FROM _sqlite_query")
