@@ -68,7 +68,7 @@ _LAST_ZEROS = re.compile(r"(?<![\w.])((?:0|\d\d+)\.\d*[1-9]|\d\.5)0+(?!\w|\.\d)"
 _ANY_DIGIT = re.compile(r"\d")
 _SIGNS = str.maketrans("−－٫٬．", "--.,.")
 _SPACED = re.compile(rf"(?<!{LETTER})(?<![.,])\d{{1,3}}(?:[ '’，\u00a0\u2009\u202f]\d{{3}})+(?!\d)")
-_OPENING = re.compile(rf"\W*({LETTER}+)[,.;:!，、。：；！]")
+_OPENING = re.compile(rf"\W*({LETTER}+)(?:[,.;:!](?=\s|\Z)|[，、。：；！])")
 """The word that an answer begins with, set off from the rest."""
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _LINES = re.compile(r"((?:[\w.-]+/)*[\w-]+\.[^\W\d]\w*):\d+(?:-\d+)?\b")
@@ -174,8 +174,7 @@ def agree(first: str, second: str, request: str) -> bool:
     pairs = [(first, second), (second, first)]
     if any(_is_proper_name_in(one, other) and not says(request, one) for one, other in pairs):
         return True
-    opened = [each[1].casefold() for each in map(_OPENING.match, (first, second)) if each]
-    if len({*opened}) > 1:  # "Yes, because …" and "No, because …"
+    if _begins_otherwise(first, second) and _begins_otherwise(second, first):
         return False
     told = [(beyond(one, request), in_all_readings(other)) for one, other in pairs]
     if any(claimed for claimed, _ in told):
@@ -188,6 +187,12 @@ def agree(first: str, second: str, request: str) -> bool:
     if len(short) < FEW_WORDS:  # "it is on" and "it is not on" share most of theirs
         return long[: len(short)] == short and bool(short or not long)
     return len({*short} & {*long}) >= SAME_WORDS * len({*short})
+
+
+def _begins_otherwise(answer: str, other: str) -> bool:
+    """Whether an answer begins with a word set off that another one has not: "Yes, because …"."""
+    opening = _OPENING.match(answer)
+    return opening is not None and opening[1].casefold() not in other.casefold()
 
 
 def _is_proper_name_in(answer: str, other: str) -> bool:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from planner.events import ArgumentsWritten, Event, ToolCalled, ToolReturned, ToolSelected
-from planner.state import RunState
+from planner.state import Iteration, RunState
+from planner.tools import Outcome
 
 
 def numbered(events: Iterable[Event]) -> list[Event]:
@@ -22,3 +23,11 @@ def numbered(events: Iterable[Event]) -> list[Event]:
 
 def state_of(events: Iterable[Event]) -> RunState:
     return RunState.of(numbered(events))
+
+
+def state_with(result: str, tool: str = "read") -> RunState:
+    """A state with one call, which had this result."""
+    call = Iteration(number=0, step=1, tool=tool, prompt="", outcome=Outcome.SUCCESS, result=result)
+    state = RunState()
+    state.iterations.append(call)
+    return state

@@ -688,6 +688,14 @@ def test_candidates_are_the_values_of_the_same_name() -> None:
     assert candidates("owner_id", result) == ["4", "b7", "5"]
     assert candidates("path", result) == ["a.txt"]
     assert candidates("valid", result) == []
+    assert candidates("account", '{"account": "Main Savings", "id": 3}') == ["Main Savings"]
+
+
+def test_a_guess_may_stand_within_an_object_and_be_below_zero() -> None:
+    given = {"payment": {"amount": 950, "account": "X-77"}, "refund": -500}
+    assert [each.value for each in unseen(given, "Pay 20.")] == [950, "X-77", -500]
+    assert unseen(given, "Pay 950 to X-77, and 500 back.") == []
+    assert unseen({"task_id": 24}, "See https://app.example/tasks/24") == []
 
 
 def test_siblings_are_the_other_items_of_a_short_list() -> None:

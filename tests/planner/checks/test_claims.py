@@ -1,9 +1,11 @@
 """What an answer claims, and whether two readings of the same results say the same."""
 
 import pytest
+from recorded import state_with
 
 from planner.checks.citations import supporting, unproved
 from planner.checks.claims import agree, claims, holds, only_repeats
+from planner.checks.grounding import unsupported
 from planner.events import PassagesGathered
 from planner.passage import Passage
 from planner.state import Iteration, RunState
@@ -33,6 +35,10 @@ from planner.state import Iteration, RunState
         ("30 s", "30s", True),
         ("1.2.3", "2.3.1", False),
         ("-1", "1", False),
+        ("12.50", "It is 12.5.", True),
+        ("Yes, each access takes lock_guard.", "No, it is not: lock_guard is unused.", False),
+        ("Nein, `cache` wird nie geleert.", "Ja, `cache` wird geleert.", False),
+        ("Madrid, Spain: MAD_1", "Spain, Madrid: MAD_1", True),
     ],
 )
 def test_two_answers_agree_if_one_claims_what_the_other_says(
@@ -40,6 +46,26 @@ def test_two_answers_agree_if_one_claims_what_the_other_says(
 ) -> None:
     assert agree(first, second_, "What is it?") is same
     assert agree(second_, first, "What is it?") is same
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "missing"),
+    [
+        ("Uses SHA-256 and UTF-8.", "hashlib.sha256(x), utf8", []),
+        ("It needs Python 3.11.", "python3.11", []),
+        ("It needs Python 3.11.", "python3.10", ["3.11"]),
+        ("Either and/or both.", "Nothing.", []),
+        ("It is in src/utils.", "from src/core import x", ["src/utils"]),
+        ("1. alpha_x\n2. beta_x\n3. gamma_x", "alpha_x beta_x gamma_x", []),
+        ("The average is 3.67.", '{"average": 3.6666666667}', []),
+        ("The average is 3.68.", '{"average": 3.6666666667}', ["3.68"]),
+        ("It costs 12.5.", "cost: 12.50", []),
+        ("It is version 3.1.", "version 3.10", ["3.1"]),
+        ("It is version 3.1.", "version 3.14", ["3.1"]),
+    ],
+)
+def test_what_no_result_says(answer: str, text: str, missing: list[str]) -> None:
+    assert unsupported(state_with(text), answer) == missing
 
 
 def test_what_stands_between_two_quotations_is_none() -> None:
@@ -59,6 +85,9 @@ def test_what_stands_between_two_quotations_is_none() -> None:
             ["1.2.3", "2024-05-12", "2024-05-13", "00"],
         ),
         ("-5 of 1-5 in a.py:12-30", ["-5", "1", "5", "a.py", "12", "30"]),
+        ("It waits 2.5s, then 0.5 s.", ["2.5", "0.5"]),
+        ("Python3.11, V1.2.3, ubuntu22.04", ["Python3.11", "1.2.3", "ubuntu22.04"]),
+        ("见 https://example.com/docs。然后运行它", ["https://example.com/docs"]),
     ],
 )
 def test_what_is_claimed(text: str, claimed: list[str]) -> None:

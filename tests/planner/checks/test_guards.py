@@ -20,6 +20,7 @@ from in_memory import (
 )
 from mcp_types import Tool
 from paths import DATA, ROOT
+from recorded import state_with
 from replies import conclusion, deep, found, nowhere, plan, stay
 
 from planner.checks.guards import repeats, widening
@@ -28,6 +29,7 @@ from planner.checks.guards.arguments import (
     corrected_paths,
     corrected_patterns,
     same,
+    seen_paths,
     takes_path,
     without_limits,
 )
@@ -280,6 +282,21 @@ def test_a_bare_name_of_a_listing_takes_no_folder_off_a_path(path: str, correcte
 
 
 @pytest.mark.parametrize(
+    ("path", "text", "spelled"),
+    [
+        ("src/app.py", "see /home/u/proj/src/app.py", "/home/u/proj/src/app.py"),
+        ("workflows/ci.yml", "see .github/workflows/ci.yml", ".github/workflows/ci.yml"),
+        ("foo/src/app.py", "see ./src/app.py", "src/app.py"),
+    ],
+)
+def test_a_path_is_corrected_to_the_spelling_that_was_seen(
+    path: str, text: str, spelled: str
+) -> None:
+    found, _ = corrected_paths({"path": path}, READ, seen_paths(state_with(text)))
+    assert found == {"path": spelled}
+
+
+@pytest.mark.parametrize(
     ("path", "text"),
     [
         ("Sent", "What is in the folder Sent?"),
@@ -454,6 +471,10 @@ def test_a_mask_of_whole_paths_stays_one() -> None:
         ('{"tags": [], "price": 12}', False),
         ('{"tags": [], "owner": {"name": "Larus"}}', False),
         ('{"total": 0}', False),
+        ("null", True),
+        ("Search finished. No results.", True),
+        ('[{"id": 7, "title": "Search returns no results"}]', False),
+        ("Build ok: no files changed, 3 tests failed", False),
     ],
 )
 def test_a_list_without_entries_is_nothing_whatever_is_counted_of_it(
@@ -524,6 +545,9 @@ OTHER = spec("query-docs", "query")
         (OTHER, '{"status": "error", "message": "no index", "query": "logs/run.log"}', True),
         (OTHER, '{"status": "error", "message": "of the boiler", "entry": 7}', False),
         (OTHER, '{"status": "ok", "message": "no error"}', False),
+        (OTHER, '{"success": false, "message": "Insufficient funds"}', True),
+        (OTHER, '{"ok": false, "error": null}', True),
+        (OTHER, '{"status": "failed"}', True),
         (OTHER, '{"error": null, "message": "fine"}', False),
         (OTHER, '{"error": "E1", "rows": [1, 2]}', False),
         (OTHER, "Error handling is described in docs/errors.md", False),

@@ -46,6 +46,13 @@ FILES = {
         "#define COLOUR_RED 1 /* as fire */\n#define COLOUR_BLUE 2\n#define COLOUR_GREEN 4\n",
         ["3 names begin with COLOUR_"],
     ),
+    "made.py": (
+        "COLOURS = [*BASE, 'x', 'y']\nCOLOUR_MAP = {k: v for k, v in x}\n"
+        "COLOURS_ALL = ['a', 'b'] + COLOURS\n",
+        [],
+    ),
+    "format.ts": ("const formatColours = (colours, size) => colours;\n", []),
+    "lists.md": ("Colours\n\n- red\n- blue\n\nShapes\n\n- round\n", []),
     "two.py": ("COLOUR_RED = 1\nCOLOUR_BLUE = 2\n", []),
     "cut.py": ("COLOURS = [\n    1,\n    2,\n", []),
     "colours.yaml": ("colours:\n  - red\n  - green\n", ['"colours:" has 2 entries']),

@@ -18,6 +18,7 @@ def _numbered(count: int) -> str:
         ("1. Find it at 10.5 km.\n2. Pay it.", "", ["Find it at 10.5 km.", "Pay it."]),
         ("In a.py: (1) where? (2) who?", "In a.py:", ["where?", "who?"]),
         ("请完成：1、查询余额 2、转账 50 元", "请完成：", ["查询余额", "转账 50 元"]),
+        ("请回答：1、X在哪里？2、Y是多少？", "请回答：", ["X在哪里？", "Y是多少？"]),
         ("Do\n1) a\n\n2) b\n\nThanks!", "Do", ["a\nThanks!", "b\nThanks!"]),
         ("Compare version 1. and 2. please", None, []),
         ("Step 1. do x. Step 2. do y.", None, []),

@@ -59,6 +59,39 @@ def test_a_line_that_stands_twice_is_replaced_with_what_stands_around_it() -> No
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("b()\nc()\n", "if x:\n    b()\n    c()\n"),
+        (
+            "def f():\n    b()\n    c()\n",
+            "def f():\n    try:\n        b()\n    except E:\n        pass\n    c()\n",
+        ),
+        ("def f():\n    if x:\n        b()\n    c()\n", "def f():\n    b()\n    c()\n"),
+        ("a:\n  x: 1\ny: 2\n", "a:\n  x: 1\n  y: 2\n"),
+        ("1,bob\n2,amy\n3,zed\n", "1,bob\n3,zed\n"),
+        ("1,bob\n2,amy\n3,zed\n", "2,amy\n3,zed\n"),
+        ("1,bob\n2,amy\n3,zed\n", "1,bob\n2,amy\n"),
+        ("x = 1\ny = 2\nz = 3\n", "y = 2\nx = 1\nz = 3\n"),
+    ],
+)
+def test_lines_may_move_and_go(before: str, after: str) -> None:
+    assert changed(after, before) == after
+    assert changed(before, before) == before
+
+
+def test_a_part_that_was_written_with_other_indentation_keeps_its_own() -> None:
+    tabs = "def f():\n\tb()\n\tc()\n"
+    assert changed("def f():\n    b()\n    d()\n    c()\n", tabs) == tabs.replace(
+        "\tc", "\td()\n\tc"
+    )
+
+
+def test_renames_of_equal_lines_hold_one_after_the_other() -> None:
+    text = "assert foo(1)\nx\nassert foo(1)\n"
+    assert applied(text, uses(PATH, text, {"foo": "bar"})) == text.replace("foo", "bar")
+
+
 def test_what_is_added_stands_beside_the_line_before() -> None:
     written = TEXT.replace("LIMIT = 30\n", "LIMIT = 30\nLEAST = 1\n")
     assert edits(TEXT, whole(PATH, TEXT), written) == [
