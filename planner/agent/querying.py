@@ -10,8 +10,17 @@ from planner.checks.grounding import queries
 from planner.checks.guards import repeats
 from planner.errors import InvalidReply
 from planner.events import ToolSelected
-from planner.evidence import tables
-from planner.evidence.tables import QUERY, QueryError, Row, Table
+from planner.evidence.queries import (
+    QUERY,
+    QueryError,
+    Row,
+    known_values,
+    passed_over,
+    query,
+    says_something,
+    unknown_last,
+)
+from planner.evidence.tables import Table, table
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
 
@@ -40,7 +49,7 @@ class Querier:
                 written = await self.asker.sql([each.definition for each in lists], wrong)
             except InvalidReply:
                 break
-            sql = tables.unknown_last(written)
+            sql = unknown_last(written)
             rows, problem = self.run(lists, sql)
             if not problem:
                 self.record(sql, rows)
@@ -53,20 +62,20 @@ class Querier:
         """What the newest calls returned, as tables. Those of calls before are left out: a small
         model joins whatever it is shown."""
         new = [each for each in self.state.newest if not repeats.known(self.state, each)]
-        made = (tables.table(each.tool, each.result) for each in new if _is_result(each))
-        return list({each.name: each for each in made if each}.values())
+        made = (table(each.tool, each.result) for each in new if _is_result(each))
+        return list({each.name.lower(): each for each in made if each}.values())
 
     def run(self, lists: Sequence[Table], sql: str) -> tuple[Sequence[Row], str]:
         """The rows that a query finds, and what is wrong with it."""
         try:
-            rows = tables.query(lists, sql)
+            rows = query(lists, sql)
         except QueryError as error:
             return [], str(error)
-        if passed_over := tables.passed_over(lists, sql, self.state.question):
-            return rows, f"the request says {', '.join(passed_over)}, and the query does not"
-        if tables.says_something(rows):
+        if missing := passed_over(lists, sql, self.state.question):
+            return rows, f"the request says {', '.join(missing)}, and the query does not"
+        if says_something(rows):
             return rows, ""
-        return rows, " ".join([NOTHING, *tables.known_values(lists, sql)])
+        return rows, " ".join([NOTHING, *known_values(lists, sql)])
 
     def record(self, sql: str, rows: Sequence[Row]) -> None:
         """What a query found, as the result of a call, unless that is known."""

@@ -17,14 +17,9 @@ from typing import Any
 import yaml
 
 from planner.evidence.context import RESULTS_KEPT
-from planner.evidence.words import says
 from planner.text import flat, whole
 
 Value = str | float | None
-Row = Mapping[str, Value]
-
-QUERY = "query_results"
-"""The planner's own tool, which runs a query."""
 
 MIN_ROWS = 3
 """Fewer are read at a glance."""
@@ -42,15 +37,6 @@ MIN_KIND_CHARS = 3
 """Characters of a value that a request may name; shorter ones are like "me"."""
 MAX_NUMBER = 10**15
 """Larger ones are ids, which a floating-point number would change."""
-MAX_FOUND = 200
-"""Rows that a query may find. The first ones of more would be taken for all of them."""
-MAX_LENGTH = 1_000_000
-"""Bytes of a text or a row in SQLite."""
-MAX_STEPS = 5_000_000
-"""Instructions of SQLite for one query."""
-STEPS_AT_ONCE = 10_000
-DECIMALS = 10
-"""Of a number that is worked out."""
 _DECODER = json.JSONDecoder()
 _JSON = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
 _SPACE = re.compile(r"\s*")
@@ -63,27 +49,9 @@ _AMOUNT = re.compile(
 """A number with its unit, such as `$1,200.00`, `30 €`, `12%`."""
 _MISSING = ("", "-", "–", "—", "~", "?", "n/a", "null", "none", "nan")
 """What stands for no value in lists, in lower case."""
-_FLAGS = {"true": 1, "false": 0}
-_FLAG = re.compile("'(true|false)'", re.IGNORECASE)
-_SELECTED = re.compile(r"\bSELECT\b(.*?)(?:\bFROM\b|\Z)", re.IGNORECASE | re.DOTALL)
-_TEXT = re.compile(r"'(?:[^']|'')*'")
-_ALIAS = re.compile(r"(?<=[\w)'\"])\s+(?:AS\s+)?\"?(\w+)\"?\s*\Z", re.IGNORECASE)
-_COLUMN = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()|(?:\A|[(.])\s*\*")
-"""A name that is no function's, or all columns."""
+FLAGS = {"true": 1, "false": 0}
 _REST = re.compile(r"(?i)next|cursor|has_?more")
 _TOTAL = re.compile(r"(?i)total|count")
-_ORDER = re.compile(
-    r"(?P<by>\bORDER\s+BY\s+)(?P<terms>(?:[^()]|\([^()]*\))+?)(?=\s+LIMIT\b|\s*\)|\s*;?\s*\Z)",
-    re.IGNORECASE,
-)
-_LAST = re.compile(r"\b(?:DESC|NULLS \w+)\Z", re.IGNORECASE)
-_COMMA = re.compile(r",(?![^(]*\))")
-"""One that is not in brackets."""
-_ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION)
-
-
-class QueryError(Exception):
-    """A query cannot be run. Its text says why."""
 
 
 @dataclass(frozen=True)
@@ -128,86 +96,12 @@ def table(name: str, result: str) -> Table | None:
     keys = dict.fromkeys(key for key, each in told if each not in (None, ""))
     if not 0 < len(keys) <= MAX_COLUMNS:
         return None
-    names = _unique([_plain(key) for key in keys])
+    names = unique([_plain(key) for key in keys])
     columns = [
         _column(name, [row.get(key) for row in rows]) for name, key in zip(names, keys, strict=True)
     ]
     own = _plain(name)
     return Table(f"_{own}" if own.lower().startswith("sqlite_") else own, columns)
-
-
-def query(tables: Sequence[Table], sql: str) -> Sequence[Row]:
-    """The rows that a query finds. It can only read the tables, within bounds of time and memory.
-    Raises `QueryError`, also if it finds more than `MAX_FOUND`, or selects a value of its own: that
-    was not found."""
-    if any(column.type == "BOOLEAN" for each in tables for column in each.columns):
-        sql = _FLAG.sub(lambda found: str(_FLAGS[found[1].lower()]), sql)
-    with closing(sqlite3.connect(":memory:")) as database:
-        for each in tables:
-            columns = ", ".join(map(_declared, each.columns))
-            database.execute(f"CREATE TABLE {each.name} ({columns})")
-            values = ", ".join("?" * len(each.columns))
-            database.executemany(f"INSERT INTO {each.name} VALUES ({values})", each.rows)
-        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_LENGTH)
-        database.set_authorizer(_only_reads)
-        steps = iter(range(MAX_STEPS // STEPS_AT_ONCE))
-        database.set_progress_handler(lambda: next(steps, None) is None, STEPS_AT_ONCE)
-        try:
-            found = database.execute(sql)
-            names = _unique([each[0] for each in found.description or ()])
-            rows = found.fetchmany(MAX_FOUND + 1)
-        except (sqlite3.Error, sqlite3.Warning) as error:
-            raise QueryError(str(error)) from None
-    if _selects_own_value(sql):
-        raise QueryError("it selects a value that is in no column")
-    if len(rows) > MAX_FOUND:
-        raise QueryError(f"it finds more than {MAX_FOUND} rows")
-    if any(isinstance(each, bytes) for row in rows for each in row):
-        raise QueryError("it finds bytes")
-    return [dict(zip(names, map(_rounded, row), strict=True)) for row in rows]
-
-
-def _selects_own_value(sql: str) -> bool:
-    """Whether a query selects something that names no column: a text or a number of its own."""
-    selected = [
-        _TEXT.sub("''", term).strip()
-        for each in _SELECTED.findall(sql)
-        for term in _COMMA.split(re.sub(r"(?i)\bDISTINCT\b", "", each))
-    ]
-    return any(not _COLUMN.search(_ALIAS.sub("", each)) for each in selected)
-
-
-def unknown_last(sql: str) -> str:
-    """A query that sorts missing values last. SQLite sorts them first, and the record with the
-    smallest value is not the one that has none."""
-    return _ORDER.sub(_with_nulls_last, sql)
-
-
-def _with_nulls_last(order: re.Match[str]) -> str:
-    terms = (each.strip() for each in _COMMA.split(order["terms"]))
-    last = (each if _LAST.search(each) else f"{each} NULLS LAST" for each in terms)
-    return order["by"] + ", ".join(last)
-
-
-def passed_over(tables: Sequence[Table], sql: str, request: str) -> list[str]:
-    """The values that a request names and a query does not: those of columns whose values repeat,
-    such as a state or a label."""
-    told = {each for table in tables for column in table.columns for each in _kinds(column)}
-    plain = sql.replace("''", "'")
-    return [each for each in sorted(told) if says(request, each) and not says(plain, each)]
-
-
-def known_values(tables: Sequence[Table], sql: str) -> list[str]:
-    """The values of the columns that a query names, where these are few: `state is 'open' or
-    'closed'.`"""
-    columns = [each for table in tables for each in table.columns if says(sql, each.name)]
-    few = {each.name: _few(each) for each in columns}
-    return [f"{name} is {' or '.join(values)}." for name, values in few.items() if values]
-
-
-def says_something(rows: Sequence[Row]) -> bool:
-    """Whether rows say more than zero: a condition that fits no row counts and adds up to that."""
-    return any(value not in (None, 0, "") for row in rows for value in row.values())
 
 
 def _records(result: str) -> Sequence[Mapping[str, Any]]:
@@ -289,7 +183,7 @@ def _flat(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Value]]:
     ]
 
 
-def _unique(names: Sequence[str]) -> list[str]:
+def unique(names: Sequence[str]) -> list[str]:
     """Names that differ for SQL, which reads `Name` and `name` alike."""
     found: dict[str, str] = {}
     for name in names:
@@ -333,8 +227,8 @@ def _column(name: str, values: Sequence[Value]) -> Column:
     texts otherwise. Where most values are numbers, what is none is missing too."""
     texts = [None if each is None or _is_missing(each) else whole(str(each)) for each in values]
     said = [each for each in texts if each is not None]
-    if said and all(each.lower() in _FLAGS for each in said):
-        flags = [None if each is None else _FLAGS[each.lower()] for each in texts]
+    if said and all(each.lower() in FLAGS for each in said):
+        flags = [None if each is None else FLAGS[each.lower()] for each in texts]
         return Column(name, "BOOLEAN", flags)
     numbers = [_number(each) for each in values]
     if 2 * len(numbers) - 2 * numbers.count(None) > len(said):
@@ -369,12 +263,7 @@ def _numbers(texts: Sequence[str]) -> dict[str, float]:
     return {each[0]: float(each[2].replace(",", "") + (each[3] or "")) for each in amounts}
 
 
-def _declared(column: Column) -> str:
-    case = " COLLATE NOCASE" if column.type == "TEXT" else ""
-    return f"{column.name} {column.type}{case}"
-
-
-def _kinds(column: Column) -> set[str]:
+def kinds(column: Column) -> set[str]:
     """The values of a column, one by one where they are lists, if some of them repeat."""
     values = [each for each in column.values if isinstance(each, str)]
     if len({*values}) == len(values):
@@ -387,13 +276,13 @@ def _kinds(column: Column) -> set[str]:
 def _shown(column: Column) -> str:
     """The column with its values if there are few, or with one of them: `state TEXT /* 'open',
     'closed' */`."""
-    values = _few(column) or _values(column)[:1]
+    values = few(column) or _values(column)[:1]
     if column.type == "BOOLEAN" or not values:
         return f"{column.name} {column.type}"
     return f"{column.name} {column.type} /* {', '.join(values)} */"
 
 
-def _few(column: Column) -> list[str]:
+def few(column: Column) -> list[str]:
     """All values of a column as SQL writes them, if they are few and some repeat."""
     values = _values(column)
     few = len(values) <= MAX_VALUES and len(values) < len(column.values)
@@ -412,11 +301,3 @@ def _literal(value: str | float) -> str:
     if isinstance(value, str):
         return "'" + flat(value).replace("'", "''") + "'"
     return f"{value:.15g}"
-
-
-def _rounded(value: Value) -> Value:
-    return round(value, DECIMALS) if isinstance(value, float) else value
-
-
-def _only_reads(action: int, *_: str | None) -> int:
-    return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY

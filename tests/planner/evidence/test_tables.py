@@ -9,15 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from planner.evidence.tables import (
+from planner.evidence.queries import (
     MAX_FOUND,
     QueryError,
-    Table,
     query,
     says_something,
-    table,
     unknown_last,
 )
+from planner.evidence.tables import Table, table
 
 ISSUES = [
     {"number": 7, "title": "Crash", "state": "open", "votes": 3.5, "labels": ["bug", "ui"]},
