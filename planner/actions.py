@@ -16,6 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from planner.checks.claims import claims, holds
+from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.results import empty, new_lines
 from planner.evidence.context import readable
 from planner.evidence.words import words
@@ -37,8 +38,6 @@ MAX_GLIMPSE_CHARS = 120
 """Characters of a result in an attempt whose notes say nothing about it."""
 MAX_IRRELEVANT_CHARS = 3
 """Words of the request with no more characters than this make no result relevant."""
-PLACES = ("relative_path", "path", "directory", "folder", "file")
-"""Arguments that name a place."""
 
 
 class _Frozen(BaseModel):
@@ -287,7 +286,8 @@ def call_in_words(call: Iteration) -> str:
 
 def in_words(arguments: dict[str, Any]) -> str:
     """`create_task_group in src`: arguments in the words of a person."""
-    places = [str(arguments[key]) for key in PLACES if arguments.get(key) not in (None, "", ".")]
+    named = (value for key, value in arguments.items() if takes_path(key))
+    places = [str(each) for each in named if each not in (None, "", ".")]
     words = [
         value.replace(r"\b", "")  # the edges of words in a pattern
         for value in arguments.values()

@@ -60,6 +60,11 @@ class Iteration:
         """Whether a call that may change something was sent."""
         return self.asked is not None and self.upstream is not None
 
+    @property
+    def changed(self) -> bool:
+        """Whether such a call succeeded."""
+        return self.changes and self.outcome is Outcome.SUCCESS
+
 
 @dataclass
 class Step:

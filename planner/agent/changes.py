@@ -109,7 +109,7 @@ class Changes:
     @property
     def made(self) -> Sequence[Iteration]:
         """The changes that were made."""
-        return [each for each in self.calls if each.changes and each.outcome is Outcome.SUCCESS]
+        return [each for each in self.calls if each.changed]
 
     def reads(self, call: Iteration) -> bool:
         tool = find(call.tool, self.tools)

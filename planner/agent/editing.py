@@ -23,7 +23,7 @@ from planner.evidence.rewriting import Edit
 from planner.evidence.words import named, tokens
 from planner.protocol import Call, FromRecord
 from planner.text import flat, shortened
-from planner.tools import Outcome, ToolSpec
+from planner.tools import ToolSpec
 
 OLD, NEW = "OLD_TEXT", "NEW_TEXT"
 """What stands for the two texts in a call that shows how a tool is called."""
@@ -137,8 +137,8 @@ class Editor:
 
     def made(self, edit: Edit) -> bool:
         """Whether a call has made this edit."""
-        calls = [each for each in self.state.part_iterations if each.outcome is Outcome.SUCCESS]
-        texts = [{*strings(each.arguments)} for each in calls if each.changes]
+        calls = (each for each in self.state.part_iterations if each.changed)
+        texts = [{*strings(each.arguments)} for each in calls]
         return any({edit.path, edit.old, edit.new} <= each for each in texts)
 
     async def stands(self, found: Sequence[Edit]) -> bool:

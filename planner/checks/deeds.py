@@ -10,7 +10,6 @@ from planner.checks.lenient import sentences_in
 from planner.evidence.words import long_words, words
 from planner.state import Iteration, RunState
 from planner.text import flat, shortened
-from planner.tools import Outcome
 
 MIN_TELLING = 4
 """Characters of a word that says what a sentence is about."""
@@ -54,8 +53,7 @@ def done(calls: Sequence[Iteration]) -> str:
 
 def changes(calls: Sequence[Iteration]) -> list[str]:
     """The calls that changed something: the tool and its arguments, up to `MAX_CALL_CHARS`."""
-    made = [each for each in calls if each.changes and each.outcome is Outcome.SUCCESS]
-    return [_call(each) for each in made]
+    return [_call(each) for each in calls if each.changed]
 
 
 def left_undone(calls: Sequence[Iteration], steps: Sequence[str]) -> str:

@@ -111,10 +111,10 @@ def summary(tools: Sequence[str]) -> Schema:
     return closed(final_answer=text(800), missing=text(160), tool=or_none(tools))
 
 
-def conclude(longest: int = 1200) -> Schema:
+def conclude() -> Schema:
     return closed(
         decision={"const": "conclude"},
-        final_answer=text(longest),
+        final_answer=text(1200),
         success={"type": "boolean"},
     )
 

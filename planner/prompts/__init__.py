@@ -150,7 +150,7 @@ class Prompts:
         if steps:
             messages.append(user(fill("past_steps", steps="\n".join(lines[: len(steps)]))))
         for step in state.steps[len(state.steps_in_short) :][:1]:
-            messages.append(user(self._current(state, step)))
+            messages.append(user(_current(step)))
         if calls:
             messages.append(user(fill("past_calls", calls="\n".join(lines[len(steps) :]))))
         return messages + said
@@ -224,14 +224,6 @@ class Prompts:
         before = fill("said_before", said=fenced(said)) if said else ""
         return fill("request", known=joined(tools, before), prompt=prompt)
 
-    def _current(self, state: RunState, step: Step) -> str:
-        return fill(
-            "current",
-            number=step.number,
-            objective=fenced(step.objective),
-            later_steps=fenced("; ".join(step.later_steps)) or "none",
-        )
-
     def _step_tools(self, step: Step) -> list[Message]:
         """The tools that a step brought in. The message stays, before the step's own, when the
         step is completed, so that the next prompt begins with the same."""
@@ -274,3 +266,12 @@ class Prompts:
             )
             self._shown[key] = context.with_count(iteration.result, text)
         return self._shown[key]
+
+
+def _current(step: Step) -> str:
+    return fill(
+        "current",
+        number=step.number,
+        objective=fenced(step.objective),
+        later_steps=fenced("; ".join(step.later_steps)) or "none",
+    )

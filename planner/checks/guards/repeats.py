@@ -73,7 +73,7 @@ def in_another_way(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -
     values = _values(arguments)
     asked = {*words(tool.name)} & {*words(state.user_words)}
     for each in state.part_iterations:
-        done = each.changes and each.outcome is Outcome.SUCCESS and each.tool != tool.name
+        done = each.changed and each.tool != tool.name
         alike = len(values) > 1 and values <= _values(each.arguments)
         if done and alike and asked <= {*words(each.tool)}:
             return f"It was not made: {each.tool} was called with the same values."
