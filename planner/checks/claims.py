@@ -38,10 +38,10 @@ _QUOTATION = "|".join(
 """Between other marks than those of ASCII, which many languages put around words of their own: what
 has Latin letters is a quotation."""
 _CLAIM = re.compile(
-    r"https?://[^\s)>\]\"'\u0080-\U0010ffff]+"  # a URL, without Chinese behind it
+    r"https?://[^\s)>\]\"'，。；：！？、（）「」『』《》【】“”]+"  # a URL
     r"|(?<![\w.-])(?=[\d./-]*[^\W\d])(?:[\w.-]+/)+[\w.-]+"  # a path
     r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an e-mail address
-    r"|\b[^\W\d_]{2,}\d+(?:\.\d+)+\b"  # a name with a version
+    rf"|\b(?![{UPPER}]{{3}}\d)[^\W\d_]{{2,}}\d+(?:\.\d+)+\b"  # a name with a version
     r"|\b(?=\w{8})(?=\w*[A-Za-z])(?:[^\W\d_]*\d){2}\w*\b"  # an account, a code
     r"|\b\w+\.(?:py|ts|js|md|toml|yaml|yml|json|go|rs|java|c|h|cpp|txt|cfg|sh)\b"  # a file name
     r"|\b[^\W\d_]\w*_\w+\b|\b_\w+\b"  # snake_case
@@ -49,7 +49,7 @@ _CLAIM = re.compile(
     rf"|\b[{UPPER}]{{2,}}[{LOWER}]{{2,}}\w*\b"  # HTTPServer, but not APIs
     r"|\b\d{4}-\d{2}-\d{2}(?!\d)"  # a date
     r"|\b0[xX][0-9A-Fa-f]+\b"
-    rf"|(?:(?<!{LETTER})(?<![)\]}}])-)?(?<!\w\.)\b\d+(?:\.\d+)*\b(?!\.\d)"  # a number, a version
+    rf"|(?:(?<!{LETTER})(?<![)\]}}])-)?(?<!\d\.)\b\d+(?:\.\d+)*\b(?!\.\d)"  # a number, a version
     rf"|\b(?:\d+(?:\.\d+)+|\d{{2,}})(?={_UNIT}\b)"  # the same with a unit; `2nd` is none
     r"|(?<=\b[vV])\d+(?:\.\d+)+\b"
     r"|(?<![\w)\]])\[[^\W\d_](?:[^\W\d_]|[ _-]){2,40}\](?!\()"  # `[number]`, left open
@@ -63,8 +63,8 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
 _UNSIGNED = re.compile(rf"(?<!{LETTER})(?<!\.)\d+(?:\.\d+)?(?={_UNIT}?(?!{LETTER}))")
 _DIGIT = re.compile(r"(?![0-9])\d")
 _ZEROS = re.compile(r"(?<![\w.])(\d+)\.0+(?!\w|\.\d)")
-_LAST_ZEROS = re.compile(r"(?<![\w.])((?:0|\d\d+)\.\d*[1-9]|\d\.5)0+(?!\w|\.\d)")
-"""Those of `12.50`; `3.10` may be a version, which is not 3.1."""
+_LAST_ZEROS = re.compile(r"(?<![\w.])((?:0|\d\d+)\.(?!10\b)\d*[1-9]|\d\.5)0+(?!\w|\.\d)")
+"""Those of `12.50`; `3.10` and `24.10` may be versions, which are not 3.1 and 24.1."""
 _ANY_DIGIT = re.compile(r"\d")
 _SIGNS = str.maketrans("−－٫٬．", "--.,.")
 _SPACED = re.compile(rf"(?<!{LETTER})(?<![.,])\d{{1,3}}(?:[ '’，\u00a0\u2009\u202f]\d{{3}})+(?!\d)")

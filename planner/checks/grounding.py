@@ -5,6 +5,7 @@ A number may also follow from others: a sum, a difference, a product or a count.
 
 import json
 import re
+import string
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
@@ -30,10 +31,9 @@ MIN_ECHO = 4
 """Characters of a word that an answer may repeat from the request; shorter ones are like "the"."""
 SCALES = (
     *(60, 1000, 3600, 86_400, 60_000, 3_600_000, 86_400_000),
-    *(1024, 1024**2, 1024**3, 10**6, 10**9, 10**4, 10**8, 0.01),
+    *(1024, 1024**2, 1024**3, 10**6, 10**9, 10**4, 10**8),
 )
-"""By what a number grows in a smaller unit, of time, of size, or of Chinese numerals; by 0.01 for a
-percentage."""
+"""By what a number grows in a smaller unit, of time or of size, or without a Chinese numeral."""
 OWN_WORDS_SHARE = 0.2
 """The share of an answer's words that nothing shown may have (docs/experiments.md, "Answers in
 words of their own")."""
@@ -44,7 +44,7 @@ UNHELD_SHARE = 0.25
 
 _NUMBERED = re.compile(r"(?m)^\s*\d{1,2}[.)]\s+")
 """What an item of a list begins with."""
-_DECIMAL = re.compile(r"(?<![\w.])\d+\.\d{3,}(?![\w.])")
+_DECIMAL = re.compile(r"(?<![\w.])-?\d+\.\d{3,}(?![\w.])")
 """Too long for a version: 3.14 is not rounded to 3.1."""
 FILE = re.compile(r"[\w./-]+\.\w{1,8}")
 
@@ -71,8 +71,14 @@ def converted(state: RunState, answer: str) -> list[str]:
 def _in_other_units(state: RunState, missing: Sequence[str]) -> list[str]:
     numbers = [claim for claim in missing if is_number(claim) and float(claim) > 1]
     text = in_all_readings(results(state)) if numbers else ""
+    scaled = {claim: [float(claim) * by for by in SCALES if by > 1] for claim in numbers}
+    for claim, values in scaled.items():
+        percent = float(claim) / 100
+        values += [] if percent.is_integer() else [percent]  # 45 % may be 0.45
     return [
-        claim for claim in numbers if any(holds(text, f"{float(claim) * by:.15g}") for by in SCALES)
+        claim
+        for claim, values in scaled.items()
+        if any(holds(text, f"{each:.15g}") for each in values)
     ]
 
 
@@ -131,10 +137,11 @@ def _file_in(claim: str, text: str) -> bool:
 def _spelled_otherwise(claim: str, answer: str, text: str) -> bool:
     """Whether a name with a number stands in the text in another spelling: SHA-256 for sha256,
     Node 20 for node20."""
-    if not is_number(claim):
+    number = claim.lstrip(string.ascii_letters)
+    if not is_number(number):
         return False
-    named = re.finditer(rf"([^\W\d_]{{2,}})[ -]?{re.escape(claim)}(?![\w.]*\d)", answer)
-    spellings = (rf"\b{name[1]}[-_ ]?{re.escape(claim)}(?![\w.]*\d)" for name in named)
+    named = re.finditer(rf"([^\W\d_]{{2,}})[ -]?{re.escape(number)}(?![\w.]*\d)", answer)
+    spellings = (rf"\b{name[1]}[-_ ]?{re.escape(number)}(?![\w.]*\d)" for name in named)
     return any(re.search(each, text, re.IGNORECASE) for each in spellings)
 
 
@@ -149,8 +156,7 @@ def _rounded(claim: str, text: str) -> bool:
     """Whether a decimal is a number of the text with fewer places: 3.67 for 3.6666666667."""
     places = len(claim.partition(".")[2])
     return places > 0 and any(
-        len(each.partition(".")[2]) > places
-        and round(abs(float(each)), places) == abs(float(claim))
+        len(each.partition(".")[2]) > places and round(float(each), places) == float(claim)
         for each in _DECIMAL.findall(text)
     )
 

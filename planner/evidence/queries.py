@@ -26,15 +26,16 @@ _FLAG = re.compile("'(true|false)'", re.IGNORECASE)
 _SELECTED = re.compile(r"\bSELECT\b(.*?)(?:\bFROM\b|\Z)", re.IGNORECASE | re.DOTALL)
 _TEXT = re.compile(r"'(?:[^']|'')*'")
 _ALIAS = re.compile(r"(?<=[\w)'\"])\s+(?:AS\s+)?\"?(\w+)\"?\s*\Z", re.IGNORECASE)
-_COLUMN = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()|(?:\A|[(.])\s*\*")
-"""A name that is no function's, or all columns."""
+_COLUMN = re.compile(
+    r"\b[^\W\d]\w*\b(?!\s*\()|(?:\A|[(.])\s*\*|\b(?:COUNT|SUM)\s*\(\s*1?\s*\)", re.IGNORECASE
+)
+"""A name that is no function's, all columns, or how many rows there are."""
 _ORDER = re.compile(
     r"(?P<by>\bORDER\s+BY\s+)(?P<terms>(?:[^()]|\([^()]*\))+?)(?=\s+LIMIT\b|\s*\)|\s*;?\s*\Z)",
     re.IGNORECASE,
 )
 _LAST = re.compile(r"\b(?:DESC|NULLS \w+)\Z", re.IGNORECASE)
-_COMMA = re.compile(r",(?![^(]*\))")
-"""One that is not in brackets."""
+_EXISTS = re.compile(r"\bEXISTS\s*\(\s*SELECT\s+1\b", re.IGNORECASE)
 _ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION)
 
 
@@ -75,10 +76,11 @@ def query(tables: Sequence[Table], sql: str) -> Sequence[Row]:
 
 def _selects_own_value(sql: str) -> bool:
     """Whether a query selects something that names no column: a text or a number of its own."""
+    plain = _EXISTS.sub("EXISTS (SELECT *", _TEXT.sub("''", sql))
     selected = [
-        _TEXT.sub("''", term).strip()
-        for each in _SELECTED.findall(sql)
-        for term in _COMMA.split(re.sub(r"(?i)\bDISTINCT\b", "", each))
+        term
+        for each in _SELECTED.findall(plain)
+        for term in _terms(re.sub(r"(?i)\bDISTINCT\b", "", each))
     ]
     return any(not _COLUMN.search(_ALIAS.sub("", each)) for each in selected)
 
@@ -90,9 +92,21 @@ def unknown_last(sql: str) -> str:
 
 
 def _with_nulls_last(order: re.Match[str]) -> str:
-    terms = (each.strip() for each in _COMMA.split(order["terms"]))
+    terms = _terms(order["terms"])
     last = (each if _LAST.search(each) else f"{each} NULLS LAST" for each in terms)
     return order["by"] + ", ".join(last)
+
+
+def _terms(listed: str) -> list[str]:
+    """What stands between commas that are not in brackets."""
+    terms, depth = [""], 0
+    for sign in listed:
+        depth += (sign == "(") - (sign == ")")
+        if sign == "," and not depth:
+            terms.append("")
+        else:
+            terms[-1] += sign
+    return [each.strip() for each in terms]
 
 
 def passed_over(tables: Sequence[Table], sql: str, request: str) -> list[str]:

@@ -7,7 +7,8 @@ it copies a part of a file with a change in it. What has changed is found by com
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher, ndiff
+from difflib import Match, SequenceMatcher, ndiff
+from itertools import groupby
 from typing import NamedTuple
 
 from rapidfuzz import fuzz
@@ -120,7 +121,7 @@ def edits(text: str, part: Passage, written: str) -> list[Edit]:
 def _edges(before: Sequence[str], after: Sequence[str]) -> list[_Change]:
     """The first or last lines of a file that were not written, if they are few and nothing else has
     changed: it was the change to leave them out."""
-    plain, written = ([line.strip() for line in lines] for lines in (before, after))
+    plain, written = ([line.rstrip() for line in lines] for lines in (before, after))
     missing = len(plain) - len(written)
     if not 0 < missing <= min(MAX_EDGE, len(written)):
         return []
@@ -189,24 +190,22 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[_Change]:
         return
     begin, end = common[0].a, common[-1].a + common[-1].size
     codes = matcher.get_opcodes()
-    moved = _moved(before, after, codes)
+    still = _still(before, after, common)
+    changes = [each for each in codes if each[0] != "equal"]
+    moved = _moved(before, after, still, changes, range(begin, end))
     indent = ("", "")
     for kind, first, last, start, stop in codes:
         if kind == "equal":
-            written = [number for number in range(first, last) if plain[number]]
-            still = [number for number in written if number not in moved]
-            if still:
-                indent = _indents(before[still[-1]], after[start + still[-1] - first])
-            yield from (
-                (number, number + 1, [after[start + number - first]])
-                for number in written
-                if number in moved
-            )
+            for number in range(first, last):
+                if number in moved:
+                    yield number, number + 1, [after[start + number - first]]
+                elif number in still:
+                    indent = _indents(before[number], after[still[number]])
             continue
         if last <= begin:  # of what stands before, only as much as was written for it
             first = max(first, last - (stop - start))
-            if begin not in moved:
-                indent = _indents(before[begin], after[common[0].b])
+            if begin in still and begin not in moved:
+                indent = _indents(before[begin], after[still[begin]])
         elif first >= end:
             last = min(last, first + stop - start)
         new = [_indented(line, *indent) for line in after[start:stop]]
@@ -214,43 +213,64 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[_Change]:
             yield first, last, new
 
 
-def _moved(before: Sequence[str], after: Sequence[str], codes: Sequence[_Code]) -> set[int]:
-    """The lines that are only deeper or less deep than they were, beside lines that have changed,
-    or where no others have. None if the whole was written deeper or less deep, or with other signs,
-    which says nothing. The first line written does not count: small models often leave out its
-    indentation."""
-    shown, written = ([_depth(line) for line in lines] for lines in (before, after))
+def _still(before: Sequence[str], after: Sequence[str], common: Sequence[Match]) -> dict[int, int]:
+    """The lines that were written again, and where. Not the first line written, if it has less
+    indentation than it had while the others have theirs: small models leave it out there."""
     pairs = {
-        first + number: start + number
-        for kind, first, last, start, _ in codes
-        for number in range(last - first)
-        if kind == "equal" and before[first + number].strip()
+        each.a + number: each.b + number
+        for each in common
+        for number in range(each.size)
+        if before[each.a + number].strip()
     }
-    left_out = {one for one, other in pairs.items() if other == 0 and shown[one] != written[0]}
-    depths = [
-        depth
-        for number, (line, depth) in enumerate(zip(after, written, strict=True))
-        if line.strip() and (number or not left_out)
-    ]
-    pairs = {one: other for one, other in pairs.items() if one not in left_out}
-    beginnings = [
-        before[one][: shown[one]] + after[other][: written[other]] for one, other in pairs.items()
-    ]
-    if (
-        not pairs
-        or min(depths) != min(map(shown.__getitem__, pairs))
-        or "\t" in "".join(beginnings)
-    ):
+    shifts = {one: _depth(after[other]) - _depth(before[one]) for one, other in pairs.items()}
+    first = next((one for one, other in pairs.items() if other == 0 and shifts[one] < 0), None)
+    if first is not None:
+        others = {shift for one, shift in shifts.items() if one != first}
+        within = [_depth(line) for line in after[1:] if line.strip()]
+        if 0 in others or (not others and within and min(within) > _depth(before[first])):
+            del pairs[first]
+    return pairs
+
+
+def _moved(
+    before: Sequence[str],
+    after: Sequence[str],
+    still: Mapping[int, int],
+    changes: Sequence[_Code],
+    within: range,
+) -> set[int]:
+    """The lines that are only deeper or less deep than they were: a few of them where nothing else
+    has changed, or those beside a line, added or gone, that makes them so, such as `if late:`. A
+    model that writes the whole deeper, or with other spaces, means nothing by it. `within`: from
+    the first to the last line that was written again; what was not written around it stays."""
+    shifts = {one: _depth(after[other]) - _depth(before[one]) for one, other in still.items()}
+    differ = {one for one, shift in shifts.items() if shift}
+    if any(map(_has_tabs, [*before, *after])):
         return set()
-    differ = sorted(one for one, other in pairs.items() if shown[one] != written[other])
-    changes = [each for each in codes if each[0] != "equal"]
     if not changes:
-        return {*differ}
-    kept = {edge for _, first, last, *_ in changes for edge in (first - 1, last)} & {*differ}
-    for one in [*differ, *reversed(differ)]:
-        if {one - 1, one + 1} & kept:
-            kept.add(one)
-    return kept
+        return differ if 2 * len(differ) <= len(still) else set()
+    solid = [number for number, line in enumerate(before) if line.strip()]
+    above, moved = 0, set[int]()
+    for is_moved, run in groupby(solid, differ.__contains__):
+        numbers = [*run]
+        below = next((each for each in solid if each > numbers[-1]), len(before))
+        depths = [_depth(before[each]) for each in numbers]
+        beside = [each for each in changes if above <= each[2] and each[1] <= below]
+        beside = [each for each in beside if each[3] < each[4] or {*range(*each[1:3])} & {*within}]
+        if is_moved and shifts[numbers[0]] > 0:
+            lines = [line for *_, start, stop in beside for line in after[start:stop]]
+            wanted = min(depths)
+        else:
+            lines = [line for _, first, last, *_ in beside for line in before[first:last]]
+            wanted = min(depths) + shifts.get(numbers[0], 0)
+        if is_moved and any(line.strip() and _depth(line) == wanted for line in lines):
+            moved.update(numbers)
+        above = numbers[-1] + 1
+    return moved
+
+
+def _has_tabs(line: str) -> bool:
+    return "\t" in line[: _depth(line)]
 
 
 def _depth(line: str) -> int:
@@ -351,7 +371,8 @@ def beside(edit: Edit, others: Sequence[Edit]) -> bool:
 def related(edit: Edit, query: str) -> bool:
     """Whether an edit has a word of the query: a model that has nothing to change changes
     something else."""
-    return bool({*words(edit.old), *words(edit.new)} & {*words(query)})
+    told = [edit.old, edit.new] if edit.added else edit.lost
+    return bool({*words("\n".join(told))} & {*words(query)})
 
 
 def block_in(reply: str, fences: bool) -> str:

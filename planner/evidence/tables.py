@@ -35,23 +35,32 @@ MAX_VALUE_CHARS = 40
 """Characters of a value that is shown."""
 MIN_KIND_CHARS = 3
 """Characters of a value that a request may name; shorter ones are like "me"."""
-MAX_NUMBER = 10**15
-"""Larger ones are ids, which a floating-point number would change."""
 _DECODER = json.JSONDecoder()
 _JSON = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
 _SPACE = re.compile(r"\s*")
 _YAML_RECORD = re.compile(r"- [^\s:]+:(?: |\n)")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.(\d+))?(?:[eE][-+]?\d{1,3})?")
+_MONEY = r"[$€£¥₹₽₩₺₴]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR)"
 _AMOUNT = re.compile(
-    r"([^\s\w.,+-]{0,3}|[A-Z]{3} ?)(-?(?:[1-9]\d{0,2}(?:,\d{3})+|0|[1-9]\d{0,14}))(\.\d+)?"
-    r"( ?[^\d\s.,]{0,4})"
+    rf"((?:{_MONEY}) ?|)(-?(?:[1-9]\d{{0,2}}(?:,\d{{3}})+|0|[1-9]\d{{0,14}}))(\.\d+)?"
+    rf"((?: ?(?:{_MONEY}|%|°[CF]))?)"
 )
-"""A number with its unit, such as `$1,200.00`, `30 €`, `12%`."""
+"""An amount with its unit, such as `$1,200.00`, `30 €`, `12%`; `A12` is a code."""
 _MISSING = ("", "-", "–", "—", "~", "?", "n/a", "null", "none", "nan")
-"""What stands for no value in lists, in lower case."""
+"""What stands for no value among numbers, in lower case."""
+_DATED = re.compile(r"\d{1,4}[-/.:]\d")
+"""What a date or a time begins with."""
 FLAGS = {"true": 1, "false": 0}
-_REST = re.compile(r"(?i)next|cursor|has_?more")
-_TOTAL = re.compile(r"(?i)total|count")
+_REST = re.compile(
+    r"(?i)(?:^|[_.@])next(?:_?(?:page|link|cursor|token|url|offset).*)?$"
+    r"|next_?(?:page|link|cursor|token)|cursor$|has_?(?:more|next)|^truncated$"
+)
+_TOTAL = re.compile(
+    r"(?i)^(?:count|(?:total|num)_?(?:count|items|results|hits|records|entries|elements))$"
+)
+_PAGE = re.compile(r"(?i)^(?:page|limit|offset|per_?page|page_?size|pagination)$")
+"""The names by which services say that a list goes on, how long all of it is, and which part it
+is."""
 
 
 @dataclass(frozen=True)
@@ -132,11 +141,11 @@ def _records(result: str) -> Sequence[Mapping[str, Any]]:
 def _is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
     """Whether a list is a part of one: what stands beside it says that there is more."""
     within = [each for each in value.values() if isinstance(each, dict)]
-    beside = [pair for each in (value, *within) for pair in each.items() if pair[1] is not listed]
-    return any(
-        (each and _REST.search(name) is not None)
-        or (_TOTAL.search(name) is not None and type(each) is int and each > len(listed))
-        for name, each in ((str(name), each) for name, each in beside)
+    beside = {str(name): each for some in (*within, value) for name, each in some.items()}
+    paged = any(map(_PAGE.search, beside))
+    longer = {name for name, each in beside.items() if type(each) is int and each > len(listed)}
+    return any(each and _REST.search(name) for name, each in beside.items()) or any(
+        _TOTAL.search(name) or (paged and name.lower() == "total") for name in longer
     )
 
 
@@ -224,36 +233,26 @@ def _scalar(value: Any) -> Value:
 
 def _column(name: str, values: Sequence[Value]) -> Column:
     """A column of numbers, or of yes and no, if all of its values are, the missing ones aside; of
-    texts otherwise. Where most values are numbers, what is none is missing too."""
-    texts = [None if each is None or _is_missing(each) else whole(str(each)) for each in values]
-    said = [each for each in texts if each is not None]
+    texts otherwise."""
+    texts = [None if each is None else whole(str(each)) for each in values]
+    said = [each for each in texts if each and each.strip().lower() not in _MISSING]
     if said and all(each.lower() in FLAGS for each in said):
-        flags = [None if each is None else FLAGS[each.lower()] for each in texts]
-        return Column(name, "BOOLEAN", flags)
-    numbers = [_number(each) for each in values]
-    if 2 * len(numbers) - 2 * numbers.count(None) > len(said):
-        return Column(name, "NUMERIC", numbers)
+        return Column(name, "BOOLEAN", [FLAGS.get((each or "").lower()) for each in texts])
     if said and (worth := _numbers(said)):
-        return Column(name, "NUMERIC", [None if each is None else worth[each] for each in texts])
+        return Column(name, "NUMERIC", [worth.get(each or "") for each in texts])
+    if all(map(_DATED.match, said)):  # sorted, the one without a date is not the first
+        texts = [each or None for each in texts]
     return Column(name, "TEXT", texts)
-
-
-def _number(value: Value) -> float | None:
-    plain = isinstance(value, int | float) and abs(value) < MAX_NUMBER
-    return float(value) if plain else None  # type: ignore[arg-type]
-
-
-def _is_missing(value: Value) -> bool:
-    return str(value).strip().lower() in _MISSING
 
 
 def _numbers(texts: Sequence[str]) -> dict[str, float]:
     """What texts are worth, if all are numbers, with the same unit or none; else empty."""
-    found = [_NUMBER.fullmatch(each) for each in texts]
-    if all(found):
+    found = [each for each in map(_NUMBER.fullmatch, texts) if each]
+    if len(found) == len(texts):
+        places = [each[1] or "" for each in found]
+        uneven = all(places) and len({*map(len, places)}) > 1
         # `1.10` beside `1.9` is a version.
-        places = [each[1] for each in found if each and each[1]]
-        versions = len({*map(len, places)}) > 1 and any(each.endswith("0") for each in places)
+        versions = uneven and any(len(each) > 1 and each.endswith("0") for each in places)
         return {} if versions else {each: float(each) for each in texts}
     amounts = [each for each in map(_AMOUNT.fullmatch, texts) if each]
     units = {(each[1], each[4]) for each in amounts}

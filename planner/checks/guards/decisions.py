@@ -44,7 +44,8 @@ def against_the_user(state: RunState, decision: Conclude | Stay | MoveOn) -> str
 
 
 _GIVES_UP = re.compile(
-    r"\W*(?:i )?(?:could not|cannot|can't|couldn't|unable to)\b(?! be (?!found|determined))",
+    r"\W*(?:i )?(?:could not|cannot|can't|couldn't|unable to)\b"
+    r"(?! be (?!found|determined|located|retrieved|reached|accessed))",
     re.IGNORECASE,
 )
 

@@ -19,7 +19,9 @@ NOTHING = "Nothing for the arguments above"
 """The beginning of the result of a widened call."""
 _EMPTY = re.compile(
     r"[\s\[\]{}()\"':,.]*|null|none"
-    r"|(?!\[\{)[^\w\n]*(?:\w+[.!]? ){0,4}no (?:results|matches|files)\b.{0,80}",
+    r"|(?!\s*\[?\s*\{[^{}]*\}\s*,?\s*[\]{]|\s*- \w+:)"  # no records
+    r"(?:.*(?:[\n\"!.:]|\b(?:found|returned|with|were|has|have|contains))\s*)??"
+    r"(?:[^\w\n]*(?:\w+[.!]? ){0,4})?no (?:results|matches|files)\b(?! changed).{0,80}",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -94,14 +96,15 @@ def _is_fault(text: str, arguments: dict[str, Any]) -> bool:
         return False
     if not isinstance(data, dict):
         return False
+    more = data.keys() - _FAULT_KEYS
     failed = (
         data.get("error")
         or data.get("isError") is True
         or data.get("success") is False
         or data.get("ok") is False
-        or str(data.get("status")).lower() in ("error", "failed", "failure")
+        or data.get("status") == "error"
+        or (not more and data.get("status") in ("failed", "failure"))  # else of what it is about
     )
-    more = data.keys() - _FAULT_KEYS
     return bool(failed) and all(arguments.get(name) == data[name] for name in more)
 
 

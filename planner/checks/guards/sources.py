@@ -253,6 +253,11 @@ def _entries_meant(
             yield name, listed, having[0]
 
 
+_ID = r"""[^\s"',}\])|;]+"""
+_BARE = r"""[^\s"',}\]][^\n\t,}\]|;]*?(?=\s+\w+[:=]|\s+#|\s*(?:[\n\t,}\]|;]|\Z))"""
+"""A value without quotation marks: up to the next name, a comment, or the end of its entry."""
+
+
 def candidates(argument: str, result: str) -> list[str]:
     """The values that a result gives under the name of an argument, or under `id` where the
     argument is one: `id_: '24'` for `event_id`."""
@@ -260,9 +265,9 @@ def candidates(argument: str, result: str) -> list[str]:
     if _is_id(argument):
         names |= {argument.removesuffix("s"), "id", "id_"}
     named = "|".join(map(re.escape, names))
+    bare = _ID if _is_id(argument) else _BARE
     found = re.findall(
-        rf"""(?i)(?<![\w])["']?(?:{named})["']?[^\S\n]*[:=][^\S\n]*"""
-        r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"',}\]][^\n,}\]]*))""",
+        rf"""(?i)(?<![\w])["']?(?:{named})["']?\s*[:=]\s*(?:"([^"\n]+)"|'([^'\n]+)'|({bare}))""",
         result,
     )
     return list(dict.fromkeys("".join(each).strip() for each in found))[:MAX_CANDIDATES]

@@ -689,6 +689,8 @@ def test_candidates_are_the_values_of_the_same_name() -> None:
     assert candidates("path", result) == ["a.txt"]
     assert candidates("valid", result) == []
     assert candidates("account", '{"account": "Main Savings", "id": 3}') == ["Main Savings"]
+    assert candidates("account", "- account: Main Savings, b: 2") == ["Main Savings"]
+    assert candidates("event_id", "- id: 24 | title: Standup") == ["24"]
 
 
 def test_a_guess_may_stand_within_an_object_and_be_below_zero() -> None:

@@ -62,6 +62,13 @@ def test_two_answers_agree_if_one_claims_what_the_other_says(
         ("It costs 12.5.", "cost: 12.50", []),
         ("It is version 3.1.", "version 3.10", ["3.1"]),
         ("It is version 3.1.", "version 3.14", ["3.1"]),
+        ("It is version 24.1.", "version 24.10", ["24.1"]),
+        ("It fell by -3.67.", "3.6666667", ["-3.67"]),
+        ("See https://de.example/wiki/Müller", "https://de.example/wiki/Müller", []),
+        ("Python3.12", "Python 3.12", []),
+        ("There are 500 users.", "5 admins", ["500"]),
+        ("It is 45 %.", "share = 0.45", []),
+        ("Es sind ca.30 Personen", "20 Personen", ["30"]),
     ],
 )
 def test_what_no_result_says(answer: str, text: str, missing: list[str]) -> None:

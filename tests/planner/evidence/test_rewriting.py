@@ -87,6 +87,40 @@ def test_a_part_that_was_written_with_other_indentation_keeps_its_own() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "written", "after"),
+    [
+        (
+            "f() {\n  if (a) {\n    b();\n  }\n}\n",
+            "f() {\n    if (a) {\n        b();\n    }\n}\n",
+            None,
+        ),
+        ("def f():\n    a\n    b\n", "def f():\n        a\n        b\n", None),
+        ("if x:\n    a\nb\n", "a\nb\n", None),
+        ("import os\nimport re\n\nx = 1\n", "x = 1\n", None),
+        (
+            "class A:\n    def f(self):\n        x\n        y\n",
+            "def f(self):\n    x\n    z\n    y\n",
+            "class A:\n    def f(self):\n        x\n        z\n        y\n",
+        ),
+        (
+            "class A:\n    def f(self):\n        return self.x[1]\n",
+            "def f(self):\n        return self.x.get(1)\n",
+            "class A:\n    def f(self):\n        return self.x.get(1)\n",
+        ),
+        (
+            "def f():\n    a\n\n    b\n    c\n",
+            "def f():\n    with x:\n        a\n\n        b\n    c\n",
+            "def f():\n    with x:\n        a\n\n        b\n    c\n",
+        ),
+    ],
+)
+def test_the_indentation_of_a_model_counts_only_for_what_it_changes(
+    before: str, written: str, after: str | None
+) -> None:
+    assert changed(written, before) == (after or before)
+
+
 def test_renames_of_equal_lines_hold_one_after_the_other() -> None:
     text = "assert foo(1)\nx\nassert foo(1)\n"
     assert applied(text, uses(PATH, text, {"foo": "bar"})) == text.replace("foo", "bar")

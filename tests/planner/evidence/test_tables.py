@@ -49,14 +49,14 @@ def made(result: object, name: str = "issues") -> Table:
 
 def test_a_list_in_json_is_a_table_that_shows_which_values_its_columns_have() -> None:
     assert made(ISSUES).definition == snapshot(
-        "CREATE TABLE issues (number NUMERIC /* 7 */, title TEXT /* 'Crash' */, state TEXT /* 'open', 'closed' */, votes NUMERIC /* 3.5, 1 */, labels TEXT /* 'bug, ui', 'bug' */)"
+        "CREATE TABLE issues (number NUMERIC /* 7 */, title TEXT /* 'Crash' */, state TEXT /* 'open', 'closed' */, votes NUMERIC /* 3.5, 1 */, labels TEXT /* 'bug, ui' */)"
     )
 
 
 def test_a_list_in_yaml_is_one_too() -> None:
     files = made(FILES, "drive.list_files")
     assert files.definition == snapshot(
-        "CREATE TABLE drive_list_files (id_ NUMERIC /* 1 */, shared BOOLEAN, size NUMERIC /* 100 */, text TEXT /* 'One line, and another.', 'Short' */)"
+        "CREATE TABLE drive_list_files (id_ NUMERIC /* 1 */, shared BOOLEAN, size NUMERIC /* 100 */, text TEXT /* 'One line, and another.' */)"
     )
     found = query([files], "SELECT text, size FROM drive_list_files WHERE shared = true")
     assert found == snapshot(
@@ -68,7 +68,7 @@ and another.\
 """,
                 "size": 100,
             },
-            {"text": None, "size": 3},
+            {"text": "", "size": 3},
         ]
     )
 
@@ -268,6 +268,17 @@ def values(*some: object) -> list[dict[str, object]]:
         (values("", "2024-02-01", "2024-01-01"), "SELECT v m FROM t ORDER BY v", "2024-01-01"),
         (values(True, False, True), "SELECT COUNT(*) m FROM t WHERE v != 'true'", 1),
         (values("O'Brien", "O'Brien", "b"), "SELECT COUNT(*) m FROM t WHERE v = 'O''Brien'", 2),
+        (values("OPS-101", "OPS-102", "OPS-103"), "SELECT v m FROM t", "OPS-101"),
+        (values("14A", "10B", "#12"), "SELECT v m FROM t", "14A"),
+        (values("100.0", "12.55", "1810.0"), "SELECT MAX(v) m FROM t", 1810),
+        (values("4.50", "12", "3.5"), "SELECT MAX(v) m FROM t", 12),
+        (values(5, 7, "8", "9", 1), "SELECT SUM(v) m FROM t", 30),
+        (values(5, 6, "absent"), "SELECT COUNT(*) m FROM t WHERE v = 'absent'", 1),
+        (values("high", "none", "none"), "SELECT COUNT(*) m FROM t WHERE v != 'high'", 2),
+        (values("bug", "", ""), "SELECT COUNT(*) m FROM t WHERE v != 'bug'", 2),
+        (values("a", "b", "c"), "SELECT COUNT(1) m FROM t", 3),
+        (values("ax", "bx", "c"), "SELECT SUBSTR(v, 1, INSTR(v, 'x')) m FROM t", "ax"),
+        (values(1, 2, 3), "SELECT v m FROM t WHERE EXISTS (SELECT 1 FROM t)", 1),
         (values(1, 2, 3), "SELECT SUM(IIF(v = 2, 1, 0)) m FROM t", 1),
         (values("ab", "cd", "ef"), "SELECT SUBSTR(v, 1, 1) m FROM t", "a"),
         (values(1, 2, 3), "SELECT MAX(c) m FROM (SELECT COUNT(*) c FROM t GROUP BY v)", 1),
@@ -305,8 +316,18 @@ def test_a_field_has_one_name_in_all_records() -> None:
 )
 def test_one_page_of_a_list_is_not_counted(beside: dict[str, object]) -> None:
     assert table("t", json.dumps(beside | {"items": ISSUES})) is None
-    whole = {"total_count": 3, "has_more": False, "next": None, "items": ISSUES}
-    assert table("t", json.dumps(whole)) is not None
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"total_count": 3, "has_more": False, "next": None},
+        {"account_id": 98765, "discount": 5, "next_update": "2026-01-01"},
+        {"order_id": 17, "total": 2400},
+    ],
+)
+def test_what_else_stands_beside_a_list_does_not_make_it_a_page(beside: dict[str, object]) -> None:
+    assert table("t", json.dumps(beside | {"items": ISSUES})) is not None
 
 
 def test_names_that_sql_does_not_tell_apart_differ() -> None:
