@@ -230,7 +230,12 @@ class Changes:
         [*_, newest] = self.state.newest
         if not newest.changes or newest.outcome is not Outcome.SUCCESS:
             return None
-        refused = [each for each in self.failed() if each.outcome is Outcome.FAILURE]
+        left = {each.prompt for each in self.failed()}
+        refused = [
+            each
+            for each in self.calls
+            if each.changes and each.outcome is Outcome.FAILURE and each.prompt in left
+        ]
         return refused[-1] if refused else None
 
     def complaint(self) -> str:

@@ -160,6 +160,10 @@ class Caller:
             written = await self.write_arguments(iteration, _narrowed(tool, choices), problem)
             if isinstance(written, str):
                 return Refusal("arguments", f"The arguments do not fit: {written}")
+            if problem and not tool.read_only:
+                before = self.state.iterations[iteration.number - 1].arguments
+                if instead := sources.instead_of_said(before, written, self.state.user_words):
+                    return Refusal("arguments", f"The request says {instead}.")
             arguments = written
         else:
             self.record_arguments(iteration, arguments, by)

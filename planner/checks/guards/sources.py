@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rapidfuzz import fuzz, process
 
-from planner.checks.claims import holds, numbers_in
+from planner.checks.claims import claims, holds, is_value, numbers_in
 from planner.checks.grounding import chosen, gathered, given_paths, is_path, leaves, strings
 from planner.checks.guards.results import empty
 from planner.evidence.context import entries, readable
@@ -220,6 +220,14 @@ def _has(entry: str, name: str, value: Any) -> bool:
         case str() if value.strip():
             return bool(own) and _stands(value, entry)
     return False
+
+
+def instead_of_said(before: dict[str, Any], now: dict[str, Any], request: str) -> str | None:
+    """A name or a path of the request that a change was to be made with, and that its next try has
+    something else for: a tool that cannot find a folder is not to write somewhere else."""
+    said = {each for each in claims(request) if not is_value(each)}
+    pairs = ((str(before.get(name)), str(value)) for name, value in now.items())
+    return next((old for old, new in pairs if old in said and old not in new), None)
 
 
 def without_flips(
