@@ -252,12 +252,15 @@ class Planner:
         """The answer to a request for a change, when it was made; None where a call is missing, as
         the model says. What it claims is held against the calls at the end."""
         said = await self.asker.what_was_done()
-        left = said.missing.strip() not in ("", NOTHING_MISSING)
+        missing = said.missing.strip()
+        if missing in ("", NOTHING_MISSING):
+            # After a call that was not accepted, the name of another tool says enough.
+            missing = f"{said.tool} first" if said.tool and self.changes.failed() else ""
         repeated = any(repeats.known(self.state, each) for each in self.state.newest)
-        more = said.tool if left and not repeated else None
-        self.missing = Call(prompt=said.missing, tool=more) if more else None
+        more = said.tool if missing and not repeated else None
+        self.missing = Call(prompt=missing, tool=more) if more else None
         self.best.keep(
-            said.final_answer, f"something is left to do: {said.missing}" if left else None
+            said.final_answer, f"something is left to do: {missing}" if missing else None
         )
         return self.best.certain()
 
