@@ -265,6 +265,11 @@ class Caller:
             if same := sources.as_it_is(arguments, self.state):
                 self.record_guard("unchanged", [f"{tool.name}: {same}"])
                 return f"{sources.NOT_MADE}{same}. It would change nothing."
+            if self.policy is Policy.ALLOW and (
+                other := sources.not_named(tool, arguments, self.state.user_words)
+            ):
+                self.record_guard("not_named", [f"{tool.name}: {other}"])
+                return f"{sources.NOT_MADE}{other}. Delete nothing else."
             self.guessed = sources.unseen(arguments, sources.said(self.state))
         guessed = [*map(str, self.guessed)]
         if guessed:

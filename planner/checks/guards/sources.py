@@ -9,13 +9,15 @@ from rapidfuzz import fuzz, process
 
 from planner.checks.claims import claims, holds, is_value, numbers_in
 from planner.checks.grounding import chosen, gathered, given_paths, is_path, leaves, strings
+from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.results import empty
 from planner.evidence.context import entries, readable
+from planner.evidence.listing import paths_in
 from planner.evidence.words import long_words, words
 from planner.passage import Passage
 from planner.state import Iteration, RunState
 from planner.text import flat, shortened
-from planner.tools import ToolSpec
+from planner.tools import Safety, ToolSpec
 
 NOT_MADE = "It was not made: "
 """The beginning of the result of a change that was held back because of a guess."""
@@ -220,6 +222,23 @@ def _has(entry: str, name: str, value: Any) -> bool:
         case str() if value.strip():
             return bool(own) and _stands(value, entry)
     return False
+
+
+def not_named(tool: ToolSpec, arguments: dict[str, Any], request: str) -> str | None:
+    """Why a file is not to be deleted, where nobody is asked: the request names others, and neither
+    this one nor its folder. A destructive tool that needs nothing but a path is taken for one that
+    deletes."""
+    named = paths_in(request)
+    [name] = tool.required if len(tool.required) == 1 else [""]
+    path = str(arguments.get(name, "")).removeprefix("./").strip("/")
+    if not (named and path and takes_path(name) and tool.safety is Safety.DESTRUCTIVE):
+        return None
+    places = [each.removeprefix("./").strip("/") for each in named]
+    if any(
+        path == each or path.startswith(f"{each}/") or path.endswith(f"/{each}") for each in places
+    ):
+        return None
+    return f"the request names {', '.join(named)}, and not {path}"
 
 
 def instead_of_said(before: dict[str, Any], now: dict[str, Any], request: str) -> str | None:
