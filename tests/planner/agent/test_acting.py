@@ -7,7 +7,7 @@ import pytest
 from in_memory import DictionaryPool, Fast, Ran, approve, planned, spec
 from replies import beside_record, conclusion, deed, found, was_done
 
-from planner.checks.guards.sources import candidates, unseen
+from planner.checks.guards.sources import candidates, not_named, unseen
 from planner.checks.guards.widening import siblings
 from planner.tools import Outcome, Policy, Safety, ToolResult
 
@@ -719,3 +719,65 @@ async def test_a_plan_of_changes_alone_is_no_half_done_work() -> None:
     assert ran.state.later_steps == ["Cancel it", "Say it again"]
     assert (ran.state.status, ran.state.reason) == ("answered", None)
     assert "done" not in ran.state.answer
+
+
+WRITE_FILE = spec("write_file", "path", "content", upstream="disk", safety=Safety.DESTRUCTIVE)
+MAKE_FOLDER = spec("make_folder", "path", upstream="disk", safety=Safety.WRITE)
+DELETE_FILE = spec("delete_file", "path", upstream="disk", safety=Safety.DESTRUCTIVE)
+NO_FOLDER = ToolResult(outcome=Outcome.FAILURE, text="There is no folder docs.")
+
+
+async def test_a_file_is_not_written_elsewhere_since_its_folder_is_missing() -> None:
+    """The next try at a change keeps the path of the request, and another tool that the model names
+    makes it possible."""
+    results: dict[str, list[str | ToolResult]] = {
+        "write_file": [NO_FOLDER, "Written."],
+        "make_folder": ["Made."],
+    }
+    pool = DictionaryPool({}, specs=[WRITE_FILE, MAKE_FOLDER], results=results)
+    usage = {"path": "docs/usage.md", "content": "# Usage"}
+    ran = await acted(
+        "Create docs/usage.md with '# Usage'",
+        steps(("Create it", "write_file")),
+        usage,
+        {"path": "docs", "content": "# Usage"},
+        {"final_answer": "docs/usage.md was created.", "missing": "", "tool": "make_folder"},
+        {"path": "docs"},
+        was_done("docs/usage.md was created."),
+        pool=pool,
+    )
+    made = [("write_file", usage), ("make_folder", {"path": "docs"}), ("write_file", usage)]
+    assert pool.calls == made
+    assert ran.state.status == "answered"
+
+
+@pytest.mark.parametrize(
+    ("request_", "path", "deleted"),
+    [
+        ("Please delete app/old.py", "app/old.py", True),
+        ("Please delete app/old.py", "./app/old.py", True),
+        ("Please delete app/old.py", "app/new.py", False),
+        ("Please delete old.py", "app/old.py", True),
+        ("Delete all of app/old/", "app/old/a.py", True),
+        ("Delete what nobody uses", "app/new.py", True),
+    ],
+)
+def test_a_file_may_be_deleted_that_the_request_names(
+    request_: str, path: str, deleted: bool
+) -> None:
+    assert (not_named(DELETE_FILE, {"path": path}, request_) is None) == deleted
+
+
+@pytest.mark.parametrize(("policy", "calls"), [(Policy.ALLOW, 0), (Policy.ASK, 1)])
+async def test_where_nobody_is_asked_no_other_file_is_deleted(policy: Policy, calls: int) -> None:
+    pool = DictionaryPool({}, specs=[DELETE_FILE, POST], results={"delete_file": ["Gone."]})
+    ran = await acted(
+        "app/old.py is unused, delete it.",
+        steps(("Delete it", "delete_file")),
+        {"path": "app/new.py"},
+        was_done("It was deleted."),
+        pool=pool,
+        policy=policy,
+    )
+    assert len(pool.calls) == calls
+    assert ("not_named" in ran.guards) == (policy is Policy.ALLOW)
