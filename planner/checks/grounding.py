@@ -71,7 +71,7 @@ def converted(state: RunState, answer: str) -> list[str]:
 def _in_other_units(state: RunState, missing: Sequence[str]) -> list[str]:
     numbers = [claim for claim in missing if is_number(claim) and float(claim) > 1]
     text = in_all_readings(results(state)) if numbers else ""
-    scaled = {claim: [float(claim) * by for by in SCALES if by > 1] for claim in numbers}
+    scaled = {claim: [float(claim) * by for by in SCALES] for claim in numbers}
     for claim, values in scaled.items():
         percent = float(claim) / 100
         values += [] if percent.is_integer() else [percent]  # 45 % may be 0.45
