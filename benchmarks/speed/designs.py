@@ -110,26 +110,24 @@ class Scripted:
 
     client: OllamaClient
     replies: list[Said]
-    num_ctx: int
     roles: list[str] = field(default_factory=list)
 
-    async def read(self, model: str, message: dict[str, Any], **more: Any) -> None:
+    async def read(self, message: dict[str, Any], **more: Any) -> None:
         """Have the model read what every run begins with, before what is measured."""
-        await self.ask("read", model, [message, warming.READY], "", **more)
+        await self.ask("read", [message, warming.READY], "", **more)
         self.roles.clear()
 
     async def ask(
         self,
         role: str,
-        model: str,
         messages: Sequence[Mapping[str, Any]],
         reply: Said,
         **more: Any,
     ) -> None:
         self.roles.append(role)
         self.replies.append(reply)
-        options = {"num_ctx": self.num_ctx, "num_predict": 4000}
-        body = {"model": model, "messages": list(messages), "options": options, **more}
+        options = {"num_ctx": LOOP_CONTEXT_TOKENS, "num_predict": 4000}
+        body = {"model": FULL, "messages": list(messages), "options": options, **more}
         async for _ in self.client.chat_records(body):
             pass
 
@@ -157,18 +155,18 @@ async def loop(run: Run, *, shortened: bool = False) -> Replay:
     ]
     server, replies = ModelServer(), list[Said]()
     async with serving(server, lambda _: replies[-1]) as host, OllamaClient(host) as client:
-        model = Scripted(client, replies, LOOP_CONTEXT_TOKENS)
+        model = Scripted(client, replies)
         system = {"role": "system", "content": LOOP_PROMPT}
-        await model.read(FULL, system, tools=tools)
+        await model.read(system, tools=tools)
         server.served.clear()
         messages: list[dict[str, Any]] = [system, user(run.request)]
         for group in groups(run):
             calls = [{"name": call.tool, "arguments": call.arguments} for call in group]
-            await model.ask("call", FULL, messages, calls, tools=tools)
+            await model.ask("call", messages, calls, tools=tools)
             said = {"role": "assistant", "content": ""}
             messages.append({**said, "tool_calls": [{"function": call} for call in calls]})
             messages += [{"role": "tool", "content": seen(run, call, shortened)} for call in group]
-        await model.ask("answer", FULL, messages, run.answer, tools=tools)
+        await model.ask("answer", messages, run.answer, tools=tools)
     name = f"loop{SHORTENED if shortened else ''}"
     return Replay(name, len(run.calls), server.served, model.roles)
 

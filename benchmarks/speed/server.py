@@ -4,9 +4,8 @@
         ...                         # what is measured calls http://{host}/api/chat
     server.served                   # what every call cost
 
-It knows `/api/chat` as a stream. A script that could not
-be a model's reply (not of the schema in `format`, longer than `num_predict`) is an error of the
-replay: the call fails with what is wrong.
+It knows `/api/chat` as a stream. A script that could not be a model's reply (not of the schema in
+`format`, longer than `num_predict`) is an error of the replay: the call fails with what is wrong.
 """
 
 import json
@@ -88,10 +87,8 @@ def _impossible(body: dict[str, Any], said: Said, prompt: int, reply: int) -> st
 
 def _counts(served: Served, machine: Machine) -> dict[str, Any]:
     """The counts of the last record, with the machine's durations."""
-    prefill, decode = (
-        served.computed / machine.rates.prefill,
-        served.generated / machine.rates.decode,
-    )
+    prefill = served.computed / machine.rates.prefill
+    decode = served.generated / machine.rates.decode
     return {
         "done": True,
         "done_reason": "stop",

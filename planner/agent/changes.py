@@ -228,7 +228,7 @@ class Changes:
         """A change that its tool did not accept, after another change was made: it may be possible
         now, such as a file in a folder that was just created."""
         [*_, newest] = self.state.newest
-        if not newest.changes or newest.outcome is not Outcome.SUCCESS:
+        if not newest.changed:
             return None
         left = {each.prompt for each in self.failed()}
         refused = [

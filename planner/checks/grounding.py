@@ -71,15 +71,14 @@ def converted(state: RunState, answer: str) -> list[str]:
 def _in_other_units(state: RunState, missing: Sequence[str]) -> list[str]:
     numbers = [claim for claim in missing if is_number(claim) and float(claim) > 1]
     text = in_all_readings(results(state)) if numbers else ""
-    scaled = {claim: [float(claim) * by for by in SCALES] for claim in numbers}
-    for claim, values in scaled.items():
-        percent = float(claim) / 100
-        values += [] if percent.is_integer() else [percent]  # 45 % may be 0.45
-    return [
-        claim
-        for claim, values in scaled.items()
-        if any(holds(text, f"{each:.15g}") for each in values)
-    ]
+    return [claim for claim in numbers if any(holds(text, each) for each in _scaled(float(claim)))]
+
+
+def _scaled(number: float) -> list[str]:
+    """A number in smaller units, and as a share if it may be a percentage: 45 may be 0.45."""
+    share = number / 100
+    values = [number * by for by in SCALES] + ([] if share.is_integer() else [share])
+    return [f"{each:.15g}" for each in values]
 
 
 def not_done(state: RunState, answer: str) -> list[str]:
@@ -353,14 +352,7 @@ def given_paths(call: Iteration) -> list[str]:
 
 def strings(value: Any) -> Iterator[str]:
     """The texts in a value of JSON."""
-    match value:
-        case str():
-            yield value
-        case list():
-            for each in value:
-                yield from strings(each)
-        case dict():
-            yield from strings(list(value.values()))
+    return (each for _, each in leaves(value) if isinstance(each, str))
 
 
 def gathered(state: RunState) -> list[str]:

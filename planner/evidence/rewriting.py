@@ -249,14 +249,18 @@ def _moved(
         return set()
     if not changes:
         return differ if 2 * len(differ) <= len(still) else set()
+    meant = [
+        each
+        for each in changes
+        if each[3] < each[4] or (each[1] < within.stop and within.start < each[2])
+    ]
     solid = [number for number, line in enumerate(before) if line.strip()]
     above, moved = 0, set[int]()
     for is_moved, run in groupby(solid, differ.__contains__):
         numbers = [*run]
         below = next((each for each in solid if each > numbers[-1]), len(before))
         depths = [_depth(before[each]) for each in numbers]
-        beside = [each for each in changes if above <= each[2] and each[1] <= below]
-        beside = [each for each in beside if each[3] < each[4] or {*range(*each[1:3])} & {*within}]
+        beside = [each for each in meant if above <= each[2] and each[1] <= below]
         if is_moved and shifts[numbers[0]] > 0:
             lines = [line for *_, start, stop in beside for line in after[start:stop]]
             wanted = min(depths)

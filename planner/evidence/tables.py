@@ -284,8 +284,8 @@ def _shown(column: Column) -> str:
 def few(column: Column) -> list[str]:
     """All values of a column as SQL writes them, if they are few and some repeat."""
     values = _values(column)
-    few = len(values) <= MAX_VALUES and len(values) < len(column.values)
-    return values if few and column.type != "BOOLEAN" else []
+    repeat = len(values) < len(column.values)
+    return values if repeat and len(values) <= MAX_VALUES and column.type != "BOOLEAN" else []
 
 
 def _values(column: Column) -> list[str]:

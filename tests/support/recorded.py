@@ -25,9 +25,8 @@ def state_of(events: Iterable[Event]) -> RunState:
     return RunState.of(numbered(events))
 
 
-def state_with(result: str, tool: str = "read") -> RunState:
+def state_with(result: str) -> RunState:
     """A state with one call, which had this result."""
-    call = Iteration(number=0, step=1, tool=tool, prompt="", outcome=Outcome.SUCCESS, result=result)
-    state = RunState()
-    state.iterations.append(call)
-    return state
+    return RunState(
+        iterations=[Iteration(0, 1, "read", "", outcome=Outcome.SUCCESS, result=result)]
+    )

@@ -76,8 +76,10 @@ def corrected_paths(
     """Resolve path arguments that appear nowhere to the nearest path seen; leave out an optional
     one without any. Returns the arguments and the changes, a line each."""
     corrected, changes = dict(arguments), []
-    spelled = {path.strip("./"): path for path in reversed(seen.paths)}
-    paths = [*spelled][::-1]
+    spelled: dict[str, str] = {}
+    for each in seen.paths:
+        spelled.setdefault(each.strip("./"), each)
+    paths = [*spelled]
     folders = {parent for path in paths for parent in _parents(path)}
     for name, value in arguments.items():
         if not takes_path(name) or not isinstance(value, str) or "*" in value:

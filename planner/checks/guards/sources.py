@@ -230,13 +230,12 @@ def not_named(tool: ToolSpec, arguments: dict[str, Any], request: str) -> str | 
     deletes."""
     named = paths_in(request)
     [name] = tool.required if len(tool.required) == 1 else [""]
-    path = str(arguments.get(name, "")).removeprefix("./").strip("/")
+    path, *places = (
+        each.removeprefix("./").strip("/") for each in (str(arguments.get(name, "")), *named)
+    )
     if not (named and path and takes_path(name) and tool.safety is Safety.DESTRUCTIVE):
         return None
-    places = [each.removeprefix("./").strip("/") for each in named]
-    if any(
-        path == each or path.startswith(f"{each}/") or path.endswith(f"/{each}") for each in places
-    ):
+    if any(f"{path}/".startswith(f"{each}/") or path.endswith(f"/{each}") for each in places):
         return None
     return f"the request names {', '.join(named)}, and not {path}"
 
