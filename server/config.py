@@ -303,6 +303,10 @@ class File(_Frozen):
         return {} if value is None else value  # a key whose entries are all commented out
 
 
+Stamp = tuple[int, int, int]
+"""Changes when a file is written: its time, size and number."""
+
+
 class Settings(File):
     """Everything a server is started with: the file, after the environment and the options."""
 
@@ -312,6 +316,8 @@ class Settings(File):
     """False: nobody named it, and it is where the server was started."""
     source: Path | None = None
     """The file the upstreams come from."""
+    stamps: dict[Path, Stamp] = Field(default_factory=dict)
+    """Of the files that they come from or may come from, before they were read."""
     _load: Callable[[Path], "Settings"] | None = PrivateAttr(None)
     _moved_to: Path | None = PrivateAttr(None)
 

@@ -7,6 +7,7 @@ variable's value.
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +27,7 @@ from server.config import (
     ModelSettings,
     RunSettings,
     Settings,
+    Stamp,
     ToolSettings,
     UpstreamSettings,
     fleet_name,
@@ -57,6 +59,7 @@ def load_settings(
     root = project_folder(project, environ)
     variables = {**environ, "PLANLOOM_PROJECT": str(root), "PLANLOOM_PYTHON": sys.executable}
     path = _which_file(upstreams_file, named)
+    stamps = file_stamps(path)
     file = _read(path, variables)
     settings = Settings(
         models=_overridden(file.models, named, models or {}),
@@ -66,6 +69,7 @@ def load_settings(
         project_named=project is not None or named.project is not None,
         upstreams=file.upstreams,
         source=path,
+        stamps=stamps,
     )
     settings._load = partial(load_settings, upstreams_file, environ=environ, models=models)
     return settings
@@ -122,6 +126,17 @@ def shipped_file() -> Path:
     here = Path(__file__).parent
     packaged = here / "upstreams.yaml"
     return packaged if packaged.is_file() else here.parent / "upstreams.yaml"
+
+
+def file_stamps(source: Path | None) -> dict[Path, Stamp]:
+    """Of `source`, and of the user's own file, which may come to replace the shipped one: each
+    that there is, with its stamp."""
+    stamps = {}
+    for file in {source or own_file(), own_file()}:
+        with suppress(OSError):
+            found = file.stat()
+            stamps[file] = found.st_mtime_ns, found.st_size, found.st_ino
+    return stamps
 
 
 def named_variables(path: Path) -> list[str]:

@@ -2,15 +2,13 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
 from planner.errors import ConfigError
 from server.config import Settings
-from server.config_file import own_file
+from server.config_file import file_stamps
 from server.upstreams.pool import UpstreamPool
 
 POLL_S = 0.5
@@ -26,12 +24,10 @@ async def watch_file(
 ) -> None:
     """Apply changes of the file to the pool until cancelled. A file with mistakes changes nothing,
     and `pool.problem` says why. `on_change` gets new settings."""
-    # The user may create a file of their own, which replaces the shipped one.
-    files = {file for file in (settings.source, own_file()) if file}
-    known = before = await anyio.to_thread.run_sync(_stamps, files)
+    known = before = settings.stamps  # a change since it was read counts
     while True:
         await anyio.sleep(POLL_S)
-        stamps = await anyio.to_thread.run_sync(_stamps, files)
+        stamps = await anyio.to_thread.run_sync(file_stamps, settings.source)
         if stamps != known and stamps == before:  # else it may be half written
             known = stamps
             await apply_file(settings, pool, on_change)
@@ -55,13 +51,3 @@ async def apply_file(
     pool.change(now.upstreams)
     await on_change(now)
     log.info("%s was changed and is in effect%s", now.source, f"; {pool.problem}" if other else "")
-
-
-def _stamps(files: set[Path]) -> dict[Path, tuple[int, int, int]]:
-    """Of each file that there is, a value that changes when it is written."""
-    stamps = {}
-    for file in files:
-        with suppress(OSError):
-            found = file.stat()
-            stamps[file] = found.st_mtime_ns, found.st_size, found.st_ino
-    return stamps

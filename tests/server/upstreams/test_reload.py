@@ -176,12 +176,20 @@ async def test_the_users_own_file_takes_the_place_of_the_shipped_one(
     shipped, own = tmp_path / "shipped.yaml", tmp_path / "own.yaml"
     shipped.write_text("upstreams: {}")
     monkeypatch.setattr("server.config_file.shipped_file", lambda: shipped)
-    for module in ("config_file", "upstreams.reload"):
-        monkeypatch.setattr(f"server.{module}.own_file", lambda: own)
+    monkeypatch.setattr("server.config_file.own_file", lambda: own)
     settings = load_settings(None, tmp_path, {})
     async with following(settings, tmp_path) as pool:
         assert not pool.upstreams()
         own.write_text("upstreams: {down: {command: x, enabled: false}}")
+        await until(lambda: [each.name for each in pool.upstreams()] == ["down"])
+
+
+async def test_a_change_before_the_watch_began_counts(tmp_path: Path, own_place: Place) -> None:
+    file = tmp_path / "upstreams.yaml"
+    file.write_text("upstreams: {}")
+    settings = load_settings(file, tmp_path, {})
+    file.write_text("upstreams: {down: {command: x, enabled: false}}")
+    async with following(settings, tmp_path) as pool:
         await until(lambda: [each.name for each in pool.upstreams()] == ["down"])
 
 
@@ -284,7 +292,6 @@ async def following(settings: Settings, folder: Path) -> AsyncIterator[UpstreamP
     pool = UpstreamPool(settings, cache_dir=folder, pins=Pins(folder / "pins.sqlite"))
     async with pool, anyio.create_task_group() as tasks:
         tasks.start_soon(reload.watch_file, settings, pool, nobody)
-        await anyio.sleep(0.05)  # the file was looked at
         yield pool
         tasks.cancel_scope.cancel()
 
