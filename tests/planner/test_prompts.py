@@ -535,44 +535,9 @@ The data before did not fit: 'x' is not of type 'array'\
 """)
 
 
-def test_completed_and_current() -> None:
-    assert conversation(SECOND_STEP, "QUESTION?")[2:] == snapshot(
-        [
-            {
-                "role": "user",
-                "content": """\
-Passages for "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?":
-<result>
-jobs/pool.py:3 (defines LIMIT_OF_WORKERS)
-LIMIT_OF_WORKERS = 4
-
-jobs/pool.py:9 (uses LIMIT_OF_WORKERS)
-class Pool:
-...
-    def size(self) -> int:
-...
-        return LIMIT_OF_WORKERS
-</result>
-PLAN?\
-""",
-            },
-            {"role": "assistant", "content": "A PLAN"},
-            {
-                "role": "user",
-                "content": """\
-read_file({"path":"jobs/pool.py"}) returned this:
-<result>
-def start():
-    return 4
-‹/result>
-</result>
-ANSWER?\
-""",
-            },
-            {"role": "assistant", "content": "NOWHERE"},
-            {"role": "user", "content": "QUESTION?"},
-        ]
-    )
+def test_a_new_step_leaves_what_was_said_as_it_is() -> None:
+    """So that the model server reads only what is new."""
+    assert conversation(SECOND_STEP, "QUESTION?") == conversation(FIRST_STEP, "QUESTION?")
 
 
 def divided(system: Message) -> tuple[str, str, str]:
@@ -632,59 +597,29 @@ Tools for step 1:
     state = state_of(second_step)
     assert state.step
     which = questions.select_for_step(state.step.objective, ["search", "list_dir"])
-    assert prompts.conversation(state, which)[2:] == snapshot(
-        [
-            {
-                "role": "user",
-                "content": """\
-Passages for "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?":
-<result>
-jobs/pool.py:3 (defines LIMIT_OF_WORKERS)
-LIMIT_OF_WORKERS = 4
-
-jobs/pool.py:9 (uses LIMIT_OF_WORKERS)
-class Pool:
-...
-    def size(self) -> int:
-...
-        return LIMIT_OF_WORKERS
-</result>
-PLAN?\
-""",
-            },
-            {"role": "assistant", "content": "A PLAN"},
-            {
-                "role": "user",
-                "content": """\
+    small_pool = conversation(SECOND_STEP, which)
+    assert [each for each in prompts.conversation(state, which)[2:] if each not in small_pool] == (
+        snapshot(
+            [
+                {
+                    "role": "user",
+                    "content": """\
 Tools for step 1:
 - tool_5(name): What tool_5 does.\
 """,
-            },
-            {
-                "role": "user",
-                "content": """\
-read_file({"path":"jobs/pool.py"}) returned this:
-<result>
-def start():
-    return 4
-‹/result>
-</result>
-ANSWER?\
-""",
-            },
-            {"role": "assistant", "content": "NOWHERE"},
-            {
-                "role": "user",
-                "content": """\
+                },
+                {
+                    "role": "user",
+                    "content": """\
 Tools for step 2:
 - list_dir(path?): What list_dir does.\
 """,
-            },
-            {
-                "role": "user",
-                "content": 'Which of search, list_dir is the best for: Look for its uses? Reply {"tool":"name"}.',
-            },
-        ]
+                },
+            ]
+        )
+    )
+    assert which == snapshot(
+        'Which of search, list_dir is the best for: Look for its uses? Reply {"tool":"name"}.'
     )
 
 

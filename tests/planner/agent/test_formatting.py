@@ -12,7 +12,7 @@ from ollama_replies import Answer, Drop
 from planted import CLASS, CONSTANT, SOURCE, VALUE
 from replies import conclusion, found, nowhere, plan, second
 from scripted_ollama import FULL, Request, ScriptedOllama
-from serving import Place, normalised, text
+from serving import Place, text
 
 from planner.checks import validation
 from planner.protocol import Limits
@@ -62,7 +62,7 @@ async def test_the_answer_comes_as_data_besides_the_text(
         "again",
         "format",
     ]
-    assert normalised(markdown) == snapshot("""\
+    assert markdown.partition("\n\n### Evidence")[0] == snapshot("""\
 `VeryUniqueClassName_Phoenix_2025_QW3RTY` is defined in jobs/secret.py, line 6.
 
 ```json
@@ -70,20 +70,7 @@ async def test_the_answer_comes_as_data_besides_the_text(
   "file": "jobs/secret.py",
   "line": 6
 }
-```
-
-### Evidence
-
-1. `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `jobs/secret.py`, `6`: `jobs/secret.py:6`, step 0 (gathering), `search`
-   ```text
-   class VeryUniqueClassName_Phoenix_2025_QW3RTY:
-   ```
-2. `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `jobs/secret.py`: `jobs/secret.py:11-12`, step 0 (gathering), `search`
-   ```text
-   return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
-   ```
-
-_Run RUN: 1 tool call (0.0 s), 4 model calls (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all; some 97 tokens of tool results read for an answer of 33_\
+```\
 """)
 
 

@@ -59,15 +59,9 @@ CREATE TABLE list_issues (number NUMERIC /* 7 */, state TEXT /* 'open', 'closed'
 Request: How many open issues does bob have?
 Reply {"sql":one SELECT that finds what the request asks for}.\
 """)
-    assert answered.last == snapshot("""\
-list_issues({}) returned this:
-<result>
-4 entries:
-- number: 7, state: open, assignee: bob, votes: 3
-- number: 8, state: closed, assignee: bob, votes: 12
-- number: 9, state: open, assignee: lena, votes: 5
-- number: 10, state: open, assignee: bob, votes: 1
-</result>
+    listed = queried.last.partition("The lists above as tables")[0]
+    assert answered.last.startswith(listed)
+    assert answered.last.removeprefix(listed) == snapshot("""\
 query_results({"sql":"SELECT COUNT(*) FROM list_issues WHERE state = 'open' AND assignee = 'bob'"}) returned this:
 <result>
 COUNT(*): 2

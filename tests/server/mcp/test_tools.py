@@ -183,6 +183,11 @@ async def test_tools_say_what_they_are(place: Place) -> None:
         for argument in tool.input_schema["properties"].values()
     )
     shown[0]["description"] = shown[0]["description"].replace(str(place.project), "PROJECT")
+    first = shown[0]["inputSchema"]["properties"]
+    for tool in shown[1:]:
+        arguments = tool["inputSchema"]["properties"]
+        for same in [name for name in arguments if arguments[name] == first.get(name)]:
+            arguments[same] = "as above"
     assert shown == snapshot(
         [
             {
@@ -295,39 +300,11 @@ with that run_id concludes from all steps.\
                             "default": None,
                             "description": "The tool's arguments; null: let the model write them.",
                         },
-                        "wait_s": {
-                            "default": 45.0,
-                            "description": "Seconds to wait for the end. After that the call returns with status 'running' and a run_id, and get_run waits on.",
-                            "maximum": 86400,
-                            "minimum": 0,
-                            "type": "number",
-                        },
-                        "max_seconds": {
-                            "default": 600.0,
-                            "description": "Time limit of the whole run in seconds, even when no client is waiting.",
-                            "exclusiveMinimum": 0,
-                            "maximum": 86400,
-                            "type": "number",
-                        },
-                        "policy": {
-                            "description": "read_only: tools that only read. ask: others too, each call after the user approved it, if your client can ask (elicitation). allow: without asking where the operator's file permits it.",
-                            "enum": ["read_only", "ask", "allow"],
-                            "type": "string",
-                            "default": "ask",
-                        },
-                        "run_id": {
-                            "anyOf": [{"maxLength": 100, "type": "string"}, {"type": "null"}],
-                            "default": None,
-                            "description": "The run_id of a report: go on with its run, which knows what was found so far, instead of starting one.",
-                        },
-                        "request_key": {
-                            "anyOf": [
-                                {"maxLength": 200, "minLength": 1, "type": "string"},
-                                {"type": "null"},
-                            ],
-                            "default": None,
-                            "description": "A name of your own for this request, such as a UUID. The same call with the same key gives the same run, and cancelling the call does not stop it.",
-                        },
+                        "wait_s": "as above",
+                        "max_seconds": "as above",
+                        "policy": "as above",
+                        "run_id": "as above",
+                        "request_key": "as above",
                     },
                 },
                 "annotations": {
@@ -348,32 +325,10 @@ it. run_step with its run_id makes the steps.\
                     "type": "object",
                     "additionalProperties": False,
                     "properties": {
-                        "prompt": {
-                            "description": "The question or task, complete in itself: this agent sees nothing else of your conversation. Example: 'In which file and line is parse_url defined?'",
-                            "type": "string",
-                        },
-                        "wait_s": {
-                            "default": 45.0,
-                            "description": "Seconds to wait for the end. After that the call returns with status 'running' and a run_id, and get_run waits on.",
-                            "maximum": 86400,
-                            "minimum": 0,
-                            "type": "number",
-                        },
-                        "max_seconds": {
-                            "default": 600.0,
-                            "description": "Time limit of the whole run in seconds, even when no client is waiting.",
-                            "exclusiveMinimum": 0,
-                            "maximum": 86400,
-                            "type": "number",
-                        },
-                        "request_key": {
-                            "anyOf": [
-                                {"maxLength": 200, "minLength": 1, "type": "string"},
-                                {"type": "null"},
-                            ],
-                            "default": None,
-                            "description": "A name of your own for this request, such as a UUID. The same call with the same key gives the same run, and cancelling the call does not stop it.",
-                        },
+                        "prompt": "as above",
+                        "wait_s": "as above",
+                        "max_seconds": "as above",
+                        "request_key": "as above",
                     },
                     "required": ["prompt"],
                 },
@@ -401,13 +356,7 @@ waits for approval, the user is asked. Runs are found after a restart too.\
                             "maxLength": 100,
                             "type": "string",
                         },
-                        "wait_s": {
-                            "default": 45.0,
-                            "description": "Seconds to wait for the end. After that the call returns with status 'running' and a run_id, and get_run waits on.",
-                            "maximum": 86400,
-                            "minimum": 0,
-                            "type": "number",
-                        },
+                        "wait_s": "as above",
                         "iteration": {
                             "anyOf": [{"minimum": 0, "type": "integer"}, {"type": "null"}],
                             "default": None,
@@ -1328,21 +1277,6 @@ async def test_an_upstream_that_does_not_start_is_reported_and_the_rest_is_used(
     states = [(each["name"], each["state"]) for each in report["upstreams"]]
     assert states == [("files", "ready"), ("broken", "failed"), ("exits", "failed")]
     assert "Started with 6 read-only tools, without broken, exits" in caller.progress.messages
-    assert text(result).replace(str(place.root), "ROOT").split("\n\n")[-3:-1] == snapshot(
-        [
-            "### Evidence",
-            """\
-1. `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `jobs/secret.py`, `6`: `jobs/secret.py:6`, step 0 (gathering), `search`
-   ```text
-   class VeryUniqueClassName_Phoenix_2025_QW3RTY:
-   ```
-2. `VeryUniqueClassName_Phoenix_2025_QW3RTY`, `jobs/secret.py`: `jobs/secret.py:11-12`, step 0 (gathering), `search`
-   ```text
-   return VeryUniqueClassName_Phoenix_2025_QW3RTY().run()
-   ```\
-""",
-        ]
-    )
     assert "The tools of these upstreams are not available: broken, exits." in told
 
 
