@@ -169,8 +169,8 @@ class Summary(Wire):
     """What was done for an action."""
 
     final_answer: str
-    missing: str
-    """What is still to be found out or done."""
+    missing: str | None
+    """What is still to be found out or done; None where nothing is."""
     tool: str | None
     """The tool for it; None where nothing is missing."""
 

@@ -398,7 +398,7 @@ class Oracle:
                 said = self.knows.answer if knows else self.knows.unseen
                 tools = schema["properties"]["tool"]["enum"]
                 tool = None if knows else self._tool(tools)
-                return {"final_answer": said, "missing": tool or "nothing", "tool": tool}
+                return {"final_answer": said, "missing": tool, "tool": tool}
             case ["decision", "final_answer", "success"]:
                 return self._conclusion()
             case _:

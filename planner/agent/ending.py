@@ -154,7 +154,7 @@ class Ending:
         # What a plan says is to be done.
         lacks = Lacks() if planned else self._lacks(conclusion)
         reason = reason or lacks.reason
-        found = conclusion.success and not gives_up(answer)
+        found = conclusion.success and not self._gives_up(answer)
         if lacks.claimed or echoed(self.state, answer, lacks.failed):
             answer = ""
         left = lacks.in_words
@@ -269,6 +269,11 @@ class Ending:
         asks = self.changes.asked or self.state.wants == "talk"
         return self.state.part.request.goal == "answer" and self.changes.possible and not asks
 
+    def _gives_up(self, answer: str) -> bool:
+        """Whether an answer says that it could not be found. "Cannot be resumed after 24 hours"
+        says something else."""
+        return gives_up(answer) and not beyond(answer, self.state.part.request.prompt)
+
     def _repeats_request(self, answer: str, unsure: str | None) -> bool:
         """Whether an answer has words of the request that no result has, and nothing says it: what
         was asked for may be told as if it were done. An answer that names nothing beyond the
@@ -297,8 +302,9 @@ class Ending:
         quotes: Sequence[str],
     ) -> RunFinished:
         text = why if why == UNKNOWN else f"Nothing was changed: {why}."
-        if not unsure and self._is_question(conclusion):
-            status, text = "partial", f"{conclusion.final_answer}\n\n{text}"
+        if self._is_question(conclusion):
+            status, why = "partial", unsure or why
+            text = f"{conclusion.final_answer}\n\n{text}"
         elif quotes:
             text += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in quotes)
             # What was read as an action may be a question.

@@ -47,7 +47,7 @@ from planner.errors import ModelError, RequestError
 from planner.events import BriefMade, Event, ItemStarted, RunFinished, RunStarted, ToolSelected
 from planner.evidence.items import listed
 from planner.evidence.tool_ranking import Ranking
-from planner.evidence.words import says
+from planner.evidence.words import is_name, named, says
 from planner.inbox import Inbox
 from planner.models.base import Models
 from planner.prompts import Prompts
@@ -279,7 +279,7 @@ class _Run:
             return await self.do()
         if not self.elsewhere() and (found := await self.reader.read(wants)):
             return found
-        if self.changes.wanted:
+        if self.changes.wanted and self.best.text is None:
             return Conclude(final_answer="It was not done.", success=False)
         more = self.others and self.budget.time_for_more
         if self.reader.facts or (self.reader.settled and not more):
@@ -312,9 +312,15 @@ class _Run:
         return [tool for tool in self.ranking.tools if tool.upstream not in used]
 
     def elsewhere(self) -> bool:
-        """Whether the request names an upstream or a tool that gathering does not use."""
+        """Whether the request names an upstream or a tool that gathering does not use, spelled as
+        a name where gathering may know more: `time` is a word like others."""
         prompt = self.request.prompt
-        return any(says(prompt, tool.upstream) or says(prompt, tool.name) for tool in self.others)
+        names = {name for tool in self.others for name in (tool.upstream, tool.name)}
+        said = {name for name in names if says(prompt, name)}
+        if self.gatherer.can_look_up:
+            spelled = {each.casefold() for each in named(prompt)}
+            said = {name for name in said if is_name(name) or name.casefold() in spelled}
+        return bool(said)
 
     async def single_step(self) -> Conclude | None:
         """The one tool call of a `step` request, and what it means. Where no tool is named, the

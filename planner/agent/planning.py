@@ -28,8 +28,6 @@ LIKELY_FINDERS = 3
 """How many are named for finding out what a call needs."""
 Decision = MakePlan | Stay | MoveOn | Conclude
 """How a run goes on, or ends."""
-NOTHING_MISSING = "nothing"
-"""What the model should write if no call is missing."""
 
 
 @dataclass
@@ -252,8 +250,8 @@ class Planner:
         """The answer to a request for a change, when it was made; None where a call is missing, as
         the model says. What it claims is held against the calls at the end."""
         said = await self.asker.what_was_done()
-        missing = said.missing.strip()
-        if missing in ("", NOTHING_MISSING):
+        missing = (said.missing or "").strip()
+        if not missing:
             # After a call that was not accepted, the name of another tool says enough.
             missing = f"{said.tool} first" if said.tool and self.changes.failed() else ""
         repeated = any(repeats.known(self.state, each) for each in self.state.newest)

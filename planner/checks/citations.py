@@ -10,7 +10,16 @@ from math import log
 from pydantic import BaseModel, ConfigDict
 
 from planner.checks.claims import claims, holds, in_all_readings, is_number, is_value
-from planner.checks.grounding import FILE, as_read, chosen, given, results, said, strings
+from planner.checks.grounding import (
+    FILE,
+    as_read,
+    chosen,
+    given,
+    given_paths,
+    results,
+    said,
+    strings,
+)
 from planner.evidence.context import with_count
 from planner.evidence.words import is_name, tokens, words
 from planner.state import Iteration, RunState
@@ -209,7 +218,7 @@ def sources_of(state: RunState) -> Iterator[Source]:
         if iteration.gathered:
             found += [(iteration, each.place, each.told) for each in iteration.gathered.passages]
         elif iteration.by != "lookup" and iteration.outcome is Outcome.SUCCESS:
-            told = [] if iteration.by == "query" else given(iteration)
+            told = given(iteration) if iteration.changes else given_paths(iteration)
             found.append((iteration, "", "\n".join([*told, with_count(iteration.result)])))
     found.sort(
         key=lambda each: (

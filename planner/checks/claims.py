@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 
 from planner.checks.dates import day_first, in_iso, month_first
 from planner.evidence.words import (
@@ -28,6 +29,8 @@ SAME_WORDS = 0.6
 """Of the words of the shorter of two answers, so many stand in the other when they agree."""
 FEW_WORDS = 4
 """Of fewer, the other answer begins with all."""
+MAX_NEGATION = 2
+"""Words that negate an answer."""
 
 _UNIT = r"(?:[^\W\d_Xx][^\W\d_]{0,7}|x|[fiu]\d{1,3})"
 """What may stand right behind a number: `30s`, `256Mi`, `512МБ`, `3x`, `1500u64`; not `0xFF`."""
@@ -126,6 +129,7 @@ def readings(text: str) -> tuple[str, str, str]:
     return without_separators(text), without_points(text), plain(text)
 
 
+@lru_cache(maxsize=8)
 def in_all_readings(text: str) -> str:
     """A text whose lines say what each reading of them says."""
     return "\n".join(
@@ -181,12 +185,23 @@ def agree(first: str, second: str, request: str) -> bool:
         return any(
             claimed and all(holds(other, claim) for claim in claimed) for claimed, other in told
         )
+    if _is_put_into(*sorted(([*words(text)] for text in (first, second)), key=len)):
+        return False
     asked = set(words(request))
     new = ([each for each in words(text) if each not in asked] for text in (first, second))
     short, long = sorted(new, key=len)
     if len(short) < FEW_WORDS:  # "it is on" and "it is not on" share most of theirs
         return long[: len(short)] == short and bool(short or not long)
     return len({*short} & {*long}) >= SAME_WORDS * len({*short})
+
+
+def _is_put_into(short: Sequence[str], long: Sequence[str]) -> bool:
+    """Whether one text is the other with a word or two put into it, as "it is not on" is: what
+    negates it, in any language. What an answer goes on to say stands at its end."""
+    more = len(long) - len(short)
+    pairs = enumerate(zip(short, long, strict=False))
+    same = next((place for place, (one, other) in pairs if one != other), len(short))
+    return 0 < more <= MAX_NEGATION and same < len(short) and short[same:] == long[same + more :]
 
 
 def _begins_otherwise(answer: str, other: str) -> bool:

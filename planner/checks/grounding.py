@@ -23,8 +23,9 @@ from planner.checks.claims import (
     without_separators,
 )
 from planner.evidence.context import with_count
-from planner.evidence.words import long_words, says, words
+from planner.evidence.words import long_words, says, tokens, words
 from planner.state import Iteration, RunState
+from planner.text import flat
 from planner.tools import Outcome
 
 MIN_ECHO = 4
@@ -39,11 +40,15 @@ OWN_WORDS_SHARE = 0.2
 words of their own")."""
 MIN_OWN_WORDS = 3
 """So many of them; fewer are too large a share of a few words."""
+NEAR_LINES = 60
+"""Lines between the names of a piece of code that a text has in another way."""
 UNHELD_SHARE = 0.25
 """The share of a sentence's claims that results may lack."""
 
 _NUMBERED = re.compile(r"(?m)^\s*\d{1,2}[.)]\s+")
 """What an item of a list begins with."""
+_CODE = re.compile(r"(?!.*(?:@|://))(?:.*[=()\[\]*<>+]|.*\w\.\w)")
+"""A call, an expression or a member, and no address."""
 _DECIMAL = re.compile(r"(?<![\w.])-?\d+\.\d{3,}(?![\w.])")
 """Too long for a version: 3.14 is not rounded to 3.1."""
 FILE = re.compile(r"[\w./-]+\.\w{1,8}")
@@ -110,6 +115,8 @@ def as_read(answer: str, text: str) -> str:
 
 
 def _unsaid(answer: str, text: str) -> list[str]:
+    if not _unheld(as_read(answer, text), text):  # all readings of a large result take a while
+        return []
     text = in_all_readings(text)
     return _unheld(as_read(answer, text), text)
 
@@ -125,6 +132,7 @@ def _unheld(answer: str, text: str) -> list[str]:
         and not (is_number(claim) and (_follows(claim, answer, held) or _rounded(claim, text)))
         and not _spelled_otherwise(claim, answer, text)
         and not _one_or_the_other(claim, text)
+        and not _written_otherwise(claim, text)
     ]
 
 
@@ -142,6 +150,27 @@ def _spelled_otherwise(claim: str, answer: str, text: str) -> bool:
     named = re.finditer(rf"([^\W\d_]{{2,}})[ -]?{re.escape(number)}(?![\w.]*\d)", answer)
     spellings = (rf"\b{name[1]}[-_ ]?{re.escape(number)}(?![\w.]*\d)" for name in named)
     return any(re.search(each, text, re.IGNORECASE) for each in spellings)
+
+
+def _written_otherwise(claim: str, text: str) -> bool:
+    """Whether a quotation stands in the text with other blanks or capitals, or a piece of code in
+    another way: all its names near each other, and each number on a line with one of them.
+    `timeout=30` is `timeout: int = 30`, and `Client.connect()` a method of the class `Client`."""
+    if " " in claim and flat(claim).casefold() in flat(text).casefold():
+        return True
+    parts = tokens(claim)
+    names = [each for each in parts if not each.isdigit()]
+    if len(parts) < 2 or not names or not _CODE.search(claim) or is_path(claim):
+        return False
+    if not all(each in text for each in parts):
+        return False
+    lines = text.splitlines()
+    for at in (n for n, line in enumerate(lines) if holds(line, names[0])):
+        near = lines[max(0, at - NEAR_LINES) : at + NEAR_LINES + 1]
+        having = [line for line in near if any(holds(line, each) for each in names)]
+        if all(holds("\n".join(having), each) for each in parts):
+            return True
+    return False
 
 
 def _one_or_the_other(claim: str, text: str) -> bool:
@@ -183,7 +212,7 @@ def echoed(state: RunState, answer: str, calls: Sequence[Iteration] | None = Non
     asked = state.prompt
     if calls is not None:
         asked = "\n".join(f"{each.prompt}\n{each.arguments}" for each in calls)
-    missing = {*long_words(asked, MIN_ECHO)} - {*words(found(state))}
+    missing = {*long_words(asked, MIN_ECHO)} - {*words(results(state))}
     return [word for word in dict.fromkeys(words(answer)) if word in missing]
 
 
@@ -198,7 +227,7 @@ def only_of_request(state: RunState, answer: str) -> bool:
 
 def of_request(state: RunState, answer: str) -> list[str]:
     """The names and numbers of an answer that the request has, and no result."""
-    asked, known = state.prompt, found(state)
+    asked, known = state.prompt, results(state)
     repeated = [claim for claim in claims(without_separators(answer)) if holds(asked, claim)]
     return [claim for claim in repeated if not holds(known, claim)]
 
@@ -278,14 +307,9 @@ def said_in(value: Any, key: str, named: Sequence[Any]) -> Iterator[str]:
 
 
 def results(state: RunState) -> str:
-    """What came of tool calls: passages, and the calls that succeeded with their results."""
-    texts = [f"{called(each)}\n{with_count(each.result)}" for each in chosen(state)]
-    return "\n".join([*gathered(state), *texts])
-
-
-def found(state: RunState) -> str:
-    """What came of tool calls, without what those that read were given, except for the path of a
-    file that was read: it is known to be there."""
+    """What came of tool calls: passages, results, and what changes were given. What a call that
+    reads was given is the model's own, except for the path of a file that was read: it is known to
+    be there."""
     texts = gathered(state)
     for each in chosen(state):
         given = [called(each)] if each.changes else given_paths(each)
@@ -361,11 +385,9 @@ def gathered(state: RunState) -> list[str]:
 
 
 def seen(state: RunState) -> str:
-    """All that the models were shown and the user said."""
+    """What was found and what the user said. What a model planned, noted or looked for is no
+    evidence."""
     texts = [results(state)]
-    # A single step's notes are an answer, which supports nothing.
-    noted = [] if state.single_steps else state.completed_steps
-    texts += [f"{step.objective}\n{step.notes}" for step in noted]
     if state.started:
         texts += [state.user_words, state.started.listing or ""]
     return "\n".join(texts)

@@ -108,7 +108,8 @@ def second_reading() -> Schema:
 
 def summary(tools: Sequence[str]) -> Schema:
     """`tools` are those of which one more call may be made."""
-    return closed(final_answer=text(800), missing=text(160), tool=or_none(tools))
+    missing = {"anyOf": [{"type": "null"}, text(160)]}
+    return closed(final_answer=text(800), missing=missing, tool=or_none(tools))
 
 
 def conclude() -> Schema:

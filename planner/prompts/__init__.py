@@ -45,6 +45,8 @@ RESULT_CHARACTERS = 1800
 cores."""
 BEFORE_ACTING: Sequence[Role] = ("brief", "files", "example")
 """What is asked of an action before it is planned, on the prompt that reads the request."""
+NOTHING = "(nothing was found)"
+NOTHING_MORE = "(nothing besides what is shown above)"
 PAST_RESULTS = 4
 """The shortened past may take as many characters as this many results."""
 
@@ -244,7 +246,10 @@ class Prompts:
                 passages = likeliest(passages)
             shown = fenced("\n\n".join(map(passage, passages)))
             query = fenced(one_line(iteration.gathered.query))
-            return fill("passages", query=query, passages=shown or "(nothing was found)")
+            earlier = (each for each in state.shown_iterations if each.number < iteration.number)
+            before = (each.gathered for each in earlier)
+            nothing = NOTHING_MORE if any(each and each.passages for each in before) else NOTHING
+            return fill("passages", query=query, passages=shown or nothing)
         known = said and all(compact(value) in said for value in iteration.arguments.values())
         return fill(
             "result",

@@ -461,7 +461,7 @@ Reply {"steps":[{"objective":what to change, from what to what, and in which fil
 """)
     assert questions.what_was_done(state_of(LOOKED_UP)) == snapshot("""\
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
-Reply {"final_answer":one or two sentences in the language of the request on what was done and found out, as the results above show it,"missing":"nothing","tool":null}. If the request needs one more call, "missing" says what it has to find out or do, and "tool" is its name.\
+Reply {"final_answer":one or two sentences in the language of the request on what was done and found out, as the results above show it,"missing":null,"tool":null}. If the request needs one more call, "missing" says what it has to find out or do, and "tool" is its name.\
 """)
     assert questions.files() == snapshot(
         'Which tool lists all files of a project, with those in its folders, and which tool reads the text of one file? Reply {"lists":name, or null if no tool lists files,"reads":name, or null if no tool reads files}.'

@@ -9,7 +9,7 @@ def found(answer: str) -> dict[str, Any]:
     return {"assessment": "", "final_answer": answer, "found_in": "results"}
 
 
-def was_done(answer: str, missing: str = "nothing", tool: str | None = None) -> dict[str, Any]:
+def was_done(answer: str, missing: str | None = None, tool: str | None = None) -> dict[str, Any]:
     """What a model says was done, and the call that is missing."""
     return {"final_answer": answer, "missing": missing, "tool": tool}
 

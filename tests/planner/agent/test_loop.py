@@ -350,10 +350,26 @@ async def test_what_another_upstream_is_named_for_is_not_looked_for_in_the_proje
         {"topic": "websockets"},
         found("Yes, through an extension."),
         pool=pool,
-        prompt="Do websockets work, by the docs?",
+        prompt="Do websockets work, by `docs`?",
     )
     assert [name for name, _ in pool.calls] == ["query"]
     assert ran.state.status == "answered"
+
+
+async def test_a_word_that_is_the_name_of_another_upstream_too_is_looked_for(
+    pool: DictionaryPool,
+) -> None:
+    pool.specs = [SEARCH, READ, spec("now", upstream="time")]
+    pool.files["jobs/retry.py"] = "MAX_TIME = 45\n"
+    ran = await planned(
+        brief("short answer", "time", "retry"),
+        found("MAX_TIME is 45."),
+        second("45"),
+        pool=pool,
+        prompt="How much time does a retry take at most?",
+    )
+    assert "now" not in [name for name, _ in pool.calls]
+    assert (ran.state.status, ran.state.answer) == ("answered", "MAX_TIME is 45.")
 
 
 async def test_only_read_only_tools_are_offered(pool: DictionaryPool) -> None:
