@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from planner.agent.questions import Asker
-from planner.checks.deeds import invented, unrelated
+from planner.checks.deeds import invented, related
 from planner.checks.grounding import echoed, not_done
 from planner.checks.guards import repeats, sources
 from planner.events import FinalStatus
@@ -165,17 +165,13 @@ class Changes:
 
     def claimed(self, answer: str) -> list[str]:
         """What an answer says that was not done, as far as code can see."""
-        return (
-            not_done(self.state, answer)
-            or self.instead(answer)
-            or self.unset(answer)
-            or self.unrelated(answer)
-        )
+        return not_done(self.state, answer) or self.instead(answer) or self.unset(answer)
 
-    def unrelated(self, answer: str) -> list[str]:
-        """The sentences of an answer that have nothing to do with the request and its calls."""
+    def related(self, answer: str) -> str:
+        """An answer without the sentences that have nothing to do with the request and its calls:
+        small models tell of other deeds, and the record says what was done."""
         made = [each for each in self.calls if each.outcome is Outcome.SUCCESS]
-        return unrelated(self.state, answer, "\n".join(self._described(made).values()))
+        return related(self.state, answer, "\n".join(self._described(made).values()))
 
     def instead(self, answer: str) -> list[str]:
         """The words of the request that an answer to it repeats, and that no result and no tool of

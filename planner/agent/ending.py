@@ -157,6 +157,8 @@ class Ending:
         found = conclusion.success and not self._gives_up(answer)
         if lacks.claimed or echoed(self.state, answer, lacks.failed):
             answer = ""
+        elif self._tells_of_deeds(conclusion):
+            answer = self.changes.related(answer)
         left = lacks.in_words
         notes = _paragraphs(answer, left)
         as_is = planned or (answer and isinstance(conclusion, FromRecord))
@@ -213,9 +215,13 @@ class Ending:
 
     def _lacks(self, conclusion: Conclude) -> Lacks:
         """What the conclusion says that was not done, and what is left to do."""
-        by_model = self.changes.wanted and not isinstance(conclusion, FromRecord)
-        claimed = self.changes.claimed(conclusion.final_answer) if by_model else []
+        deeds = self._tells_of_deeds(conclusion)
+        claimed = self.changes.claimed(conclusion.final_answer) if deeds else []
         return Lacks(claimed, self.changes.failed(), self.changes.pending())
+
+    def _tells_of_deeds(self, conclusion: Conclude) -> bool:
+        """Whether a model says in it what was done."""
+        return self.changes.wanted and not isinstance(conclusion, FromRecord)
 
     def _beside_record(self, answer: str, left: str) -> str:
         """What was done, from the record, what is left, and then the answer, as the model's words:

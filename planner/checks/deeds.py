@@ -33,17 +33,17 @@ def invented(state: RunState, call: Iteration, known: str) -> bool:
     return call.by_model and any(told and not told & said for told in given)
 
 
-def unrelated(state: RunState, answer: str, known: str) -> list[str]:
-    """The sentences of an answer on what was done that share next to no word with the request, the
-    calls, what they did, or what is `known` of the tools: small models tell of other deeds."""
+def related(state: RunState, answer: str, known: str) -> str:
+    """An answer on what was done, without the sentences that share next to no word with the
+    request, the calls, what they did, or what is `known` of the tools."""
     said = {*words("\n".join([state.user_words, known, carried_out(state)]))}
-    sentences = [each for line in sentences_in(answer) for each in line]
-    telling = {each: {*long_words(each, MIN_TELLING)} for each in sentences}
-    return [
-        each
-        for each, told in telling.items()
-        if len(told) >= MIN_TOLD and len(told & said) < RELATED_SHARE * len(told)
-    ]
+
+    def is_related(sentence: str) -> bool:
+        told = {*long_words(sentence, MIN_TELLING)}
+        return len(told) < MIN_TOLD or len(told & said) >= RELATED_SHARE * len(told)
+
+    lines = (" ".join(filter(is_related, line)) for line in sentences_in(answer))
+    return "\n".join(filter(None, lines))
 
 
 def done(calls: Sequence[Iteration]) -> str:

@@ -115,7 +115,7 @@ async def test_what_a_call_was_given_is_known_with_its_quotes_and_backslashes() 
 
 
 async def test_data_is_made_of_what_was_done() -> None:
-    """The model's sentence is left out, so that nothing but the record is put into data."""
+    """A sentence about something else is left out, so that it is not put into data."""
     ran = await acted(
         "Say hello in general and delete the room",
         steps(("Say it", "post")),
@@ -125,10 +125,10 @@ async def test_data_is_made_of_what_was_done() -> None:
         pool=office("Sent."),
         data_schema=DELETED,
     )
-    assert ran.state.model_says == ""
+    assert ran.state.model_says == "hello was said in general."
     assert HELLO_POSTED in ran.asked[-1].last
     assert "password" not in ran.asked[-1].last
-    assert ran.state.status == "partial"
+    assert ran.state.status == "answered"
 
 
 async def test_of_a_refused_call_and_one_without_an_answer_the_second_is_said() -> None:
@@ -164,10 +164,30 @@ async def test_each_of_two_calls_for_the_same_purpose_is_to_be_made_if_a_caller_
 
 async def test_a_conclusion_is_held_against_the_calls_of_its_steps() -> None:
     ran = await concluded("The password was replaced by another.")
-    assert (ran.state.status, ran.state.answer) == (
-        "partial",
-        f"What was done:\n- {HELLO_POSTED}",
+    assert ran.state.answer == f"What was done:\n- {HELLO_POSTED}"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "All requested actions have been completed.",
+        "Die Nachricht wurde erfolgreich gesendet.",
+        "El mensaje se ha enviado correctamente.",
+        "Сообщение успешно отправлено.",
+        "消息已成功发送。",
+        "メッセージを送信しました。",
+    ],
+)
+async def test_a_confirmation_in_any_words_does_not_make_an_answer_partial(said: str) -> None:
+    ran = await acted(
+        "Say hello in general",
+        steps(("Say it", "post")),
+        HELLO,
+        was_done(said),
+        pool=office("Sent."),
     )
+    assert ran.state.status == "answered"
+    assert ran.state.answer.startswith(f"What was done:\n- {HELLO_POSTED}")
 
 
 async def test_a_long_argument_hides_no_other() -> None:
