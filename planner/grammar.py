@@ -11,7 +11,8 @@ from typing import Any
 Schema = dict[str, Any]
 
 MAX_STRING_CHARS = 400
-"""A longer bound costs thousands of rules in the server's grammar."""
+"""A longer bound costs thousands of rules in the server's grammar; without one, a small model may
+write without end."""
 MAX_ITEMS = 20
 MAX_REFERENCE_DEPTH = 4
 MAX_PARTS = 1000
@@ -87,6 +88,33 @@ def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Sche
     if node.get("type") == "integer":
         kept |= {key: node[key] for key in ("minimum", "maximum") if key in node}
     return kept
+
+
+def cut_off(value: Any) -> bool:
+    """Whether a text in a value of JSON is as long as grammars permit, and so may lack its end."""
+    match value:
+        case dict():
+            return any(map(cut_off, value.values()))
+        case list():
+            return any(map(cut_off, value))
+        case str():
+            return len(value) >= MAX_STRING_CHARS
+    return False
+
+
+def unbounded(grammar: Schema) -> Schema:
+    """A grammar whose texts may be as long as its schema permits, which is checked afterwards."""
+    return {
+        key: _unbounded(value)
+        for key, value in grammar.items()
+        if (key, value) != ("maxLength", MAX_STRING_CHARS)
+    }
+
+
+def _unbounded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unbounded(each) for each in value]
+    return unbounded(value) if isinstance(value, dict) else value
 
 
 def resolve(reference: str, root: Schema) -> Any:

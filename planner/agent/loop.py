@@ -41,7 +41,7 @@ from planner.agent.steps import Steps
 from planner.agent.tool_calls import Caller, permitted
 from planner.checks import validation
 from planner.checks.briefs import in_turn
-from planner.checks.grounding import results
+from planner.checks.grounding import results, unsupported
 from planner.clock import Clock
 from planner.errors import ModelError, RequestError
 from planner.events import BriefMade, Event, ItemStarted, RunFinished, RunStarted, ToolSelected
@@ -259,7 +259,8 @@ class _Run:
         may_be_order = brief.wants == "action" and not self.changes.possible
         if may_be_order:  # small models take many a question for an order
             brief = await self.asker.brief(acting=False)
-        wants: Wants = brief.wants if brief.search else "talk"
+        talk = not brief.search and brief.reply and not unsupported(self.state, brief.reply)
+        wants: Wants = "talk" if talk else brief.wants
         first, then = brief.first, brief.then
         if not in_turn(brief, self.request.prompt):
             first = then = ""

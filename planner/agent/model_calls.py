@@ -122,6 +122,8 @@ class ModelCalls:
             except ValidationError as error:
                 wrong = error.errors()[0]
                 problem = ": ".join(filter(None, (".".join(map(str, wrong["loc"])), wrong["msg"])))
+                if reply.finish == "length":
+                    problem, max_tokens = f"it was cut off ({problem})", 2 * max_tokens
                 self.emit(GuardTripped(guard="reply", message=f"{chosen.name}: {problem}"))
                 asked = once_more(question, problem, schema)
         raise InvalidReply(

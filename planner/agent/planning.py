@@ -107,8 +107,9 @@ class Planner:
         if not self.asker.choices:
             return None
         decision = await self.decide()
-        if isinstance(decision, Conclude) and decision.success and not last_step:
-            return await self.answer() or decision
+        if isinstance(decision, Conclude) and decision.success:
+            found = None if last_step else await self.answer()
+            return found or await self.reader.confirmed(decision)
         return decision
 
     async def answer(self) -> Conclude | None:
@@ -138,7 +139,8 @@ class Planner:
             self.budget.hold()
             [*_, found] = self.state.newest
             names = [each.argument for each in guessed]
-            choices = {name: sources.candidates(name, sources.found_by(found)) for name in names}
+            text = sources.found_by(found)
+            choices = {name: sources.only_candidates(name, text) for name in names}
             await self.caller.call(call, choices=choices)
         elif self.state.part.request.policy is not Policy.ALLOW:
             by = self.asker.models.full.name

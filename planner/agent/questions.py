@@ -11,7 +11,7 @@ from planner.checks.claims import only_repeats
 from planner.checks.guards import repeats
 from planner.events import ResultAssessed, Role
 from planner.evidence.rewriting import block_in
-from planner.grammar import Schema
+from planner.grammar import Schema, cut_off, unbounded
 from planner.passage import Passage
 from planner.prompts import questions
 from planner.prompts.texts import as_it_was, without_notes
@@ -44,6 +44,8 @@ RESULT = "<result>"
 """How a result begins in a prompt."""
 SELECTION_TOKENS = 60
 ARGUMENT_TOKENS = 300
+LONG_ARGUMENT_TOKENS = 1000
+"""Of arguments with a long text, such as what a file should hold."""
 SQL_TOKENS = 150
 
 
@@ -88,7 +90,7 @@ class Asker:
         question = questions.overview(self.state, passages)
         reply = await self.calls.chat("overview", question, None, OVERVIEW_TOKENS)
         lines = lenient.sentences_in(reply.text)
-        if reply.finish == "length" and lines:
+        if reply.finish == "length" and sum(map(len, lines)) > 1:
             lines[-1].pop()
         return [line for line in lines if line]
 
@@ -178,13 +180,17 @@ class Asker:
 
     async def arguments(self, tool: ToolSpec, prompt: str, problem: str | None) -> dict[str, Any]:
         """The arguments for a tool call; `problem` is what was wrong with the ones before."""
-        return await self.calls.ask(
-            "arguments",
-            questions.arguments(self.state, tool, prompt, problem),
-            tool.grammar,
-            dict[str, Any],
-            max_tokens=ARGUMENT_TOKENS,
+        question = questions.arguments(self.state, tool, prompt, problem)
+        grammar = tool.grammar
+        written = await self.calls.ask(
+            "arguments", question, grammar, dict[str, Any], ARGUMENT_TOKENS
         )
+        if cut_off(written):
+            grammar = unbounded(grammar)
+            written = await self.calls.ask(
+                "arguments", question, grammar, dict[str, Any], LONG_ARGUMENT_TOKENS
+            )
+        return written
 
     async def sql(self, tables: Sequence[str], problem: str) -> str:
         """A query of these tables for what the request asks for; `problem` is the one before, and
@@ -203,6 +209,8 @@ class Asker:
         longest = MAX_LONG_ANSWER_CHARS if long else MAX_SHORT_ANSWER_CHARS
         schema = schemas.answer(longest)
         said = await self.calls.ask(role, question, schema, Answer)
+        if len(said.final_answer) >= longest:  # the schema has cut it off
+            said = said.model_copy(update={"final_answer": lenient.whole(said.final_answer)})
         return self._without_echo(said, question)
 
     async def what_was_done(self) -> Summary:
@@ -291,4 +299,9 @@ class Asker:
         question = questions.data(answer, data_schema, problem)
         schema = schemas.formatted(data_schema)
         reply = await self.calls.ask("format", question, schema, protocol.Formatted)
+        if cut_off(reply.data):
+            schema = unbounded(schema)
+            reply = await self.calls.ask(
+                "format", question, schema, protocol.Formatted, LONG_ARGUMENT_TOKENS
+            )
         return reply.data

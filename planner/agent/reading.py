@@ -275,14 +275,8 @@ class Reader:
                 if lead and certain is None:
                     certain = self.agreed(third, second)
         if certain is not None:
-            self.best.keep(certain, None)
-            conclusion = self.best.concluded(certain)
-            if other := self.otherwise_queried(certain):
-                self.doubt(other)
-                return None
-            if not (self.stands(certain) and (self.best.quotes or claims(certain))):
-                self.best.unsure = NO_LINE
-            return conclusion
+            conclusion = self.confirm(certain)
+            return None if self.otherwise_queried(certain) else conclusion
         if lead:  # the third was read from the likeliest passages alone
             readings = [second, first, third]
         elif first_is_narrow:
@@ -296,6 +290,32 @@ class Reader:
         self.best.text = answer
         self.differ(other)
         return None
+
+    def confirm(self, answer: str) -> Conclude:
+        """The conclusion with an answer that two readings agree on, and what speaks against it."""
+        self.best.keep(answer, None)
+        conclusion = self.best.concluded(answer)
+        if other := self.otherwise_queried(answer):
+            self.doubt(other)
+        elif not (self.stands(answer) and (self.best.quotes or claims(answer))):
+            self.best.unsure = NO_LINE
+        return conclusion
+
+    async def confirmed(self, conclusion: Conclude) -> Conclude:
+        """A conclusion that a model came to when it decided how to go on, which has to agree with a
+        reading of the results like any answer."""
+        answer = conclusion.final_answer
+        if self.changes.wanted or not answer.strip():
+            return conclusion
+        if missing := unsupported(self.state, answer):
+            self.best.keep(answer, f"no result says {', '.join(missing)}")
+            return conclusion
+        self.best.keep(answer, READ_ONCE)
+        second = await self.asker.again()
+        if self.agreed(answer, second) is not None:
+            return self.confirm(answer)
+        self.differ(second)
+        return self.best.concluded(answer)
 
     def differ(self, other: str) -> None:
         """Doubt the best answer, since another reading does not say the same."""

@@ -11,8 +11,9 @@ from planner.grammar import Schema
 _MARK = re.compile(r"^\s*(?:[-*•]\s|\d+[.)]\s|```.*)\s*")
 
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-z`])|(?<=[。！？])")
-"""A sentence begins after a blank, with a capital or a name in code."""
+_SENTENCE_END = re.compile(r"(?<=[.!?؟۔።])\s+(?=[^\W\d_a-z`])|(?<=[。！？।॥။។])\s*")
+"""A sentence begins after a blank, with a capital or a name in code; in some scripts right after
+the sign that ends the one before."""
 
 
 def json_in(text: str, schema: Schema) -> str | None:
@@ -43,6 +44,14 @@ def sentences_in(text: str) -> list[list[str]]:
         [line] if _MARK.match(line) else [*filter(None, _SENTENCE_END.split(line.strip()))]
         for line in said
     ]
+
+
+def whole(text: str) -> str:
+    """A text that was cut off, up to its last sentence that is whole, if it has one."""
+    lines = sentences_in(text)
+    if sum(map(len, lines)) > 1:
+        lines[-1].pop()
+    return "\n".join(" ".join(line) for line in lines if line)
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:

@@ -85,7 +85,7 @@ def arguments(state: RunState, tool: ToolSpec, prompt: str, problem: str | None 
         parameters=fenced(parameters(tool)),
         today=_today(state) if takes_day(tool.input_schema) else "",
     )
-    wrong = f"\nThe arguments before did not fit: {fenced(problem)}" if problem else ""
+    wrong = f"\nThe call before was not accepted: {fenced(problem)}" if problem else ""
     return question + wrong
 
 

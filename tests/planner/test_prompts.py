@@ -273,7 +273,7 @@ Call read_file for: Read jobs/pool.py
 The request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 - path (string): ?
 Reply with its arguments as one line of JSON: {"path":...}. Copy names, ids, paths, amounts and dates exactly from the request and the results.
-The arguments before did not fit: 'path' is missing\
+The call before was not accepted: 'path' is missing\
 """)
     assert conversation(TRIED, questions.arguments(state_of(TRIED), LIST, "List jobs"))[
         2:

@@ -8,7 +8,15 @@ from typing import Any, NamedTuple
 from rapidfuzz import fuzz, process
 
 from planner.checks.claims import claims, holds, is_value, numbers_in
-from planner.checks.grounding import chosen, gathered, given_paths, is_path, leaves, strings
+from planner.checks.grounding import (
+    SCALES,
+    chosen,
+    gathered,
+    given_paths,
+    is_path,
+    leaves,
+    strings,
+)
 from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.results import empty
 from planner.evidence.context import entries, readable
@@ -38,6 +46,8 @@ MAX_ENTRY_CHARS = 120
 _TOKEN_VALUE = re.compile(r"\S*[\d@/_#]\S*|\S+\.\w\S*")
 _BLANK_VALUE = re.compile(r"<.*>|\[.*\]|\{.*\}|\$\{?\w+\}?")
 """`<id of the bill>`: what stands for a value that is not known."""
+_CODE_VALUE = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]|@")
+"""With letters and digits, or an e-mail address."""
 _DATE_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{1,2}:\d{2}(?::\d{2})?")
 
 
@@ -150,7 +160,10 @@ def _has_no_source(value: Any, seen: str, numbers: Sequence[float], known_only: 
                 for result in (first + second, first - second, first * second)
             )
             amount = abs(value)
-            return amount > MAX_PLAIN_NUMBER and amount not in numbers and amount not in derived
+            in_unit = (number * scale for number in numbers for scale in SCALES)
+            return amount > MAX_PLAIN_NUMBER and all(
+                amount not in said for said in (numbers, derived, in_unit)
+            )
         case str() if known_only and " " in value.strip():  # a title, where an id is asked for
             return True
         case str() if _BLANK_VALUE.fullmatch(value):
@@ -297,6 +310,19 @@ def candidates(argument: str, result: str) -> list[str]:
         result,
     )
     return list(dict.fromkeys("".join(each).strip() for each in found))[:MAX_CANDIDATES]
+
+
+def only_candidates(argument: str, result: str) -> list[str]:
+    """The candidates; none if they are accounts, addresses or codes, and the result has another one
+    in its prose: a line of a stranger's text would otherwise be the only choice."""
+    own = candidates(argument, result)
+    if not any(map(_CODE_VALUE.search, own)):
+        return own
+    codes = (each for each in claims(result) if _CODE_VALUE.search(each))
+    others = (each for each in codes if not any(each in value for value in own))
+    named = r"""\w["']?\s*[:=]\s*["']?"""
+    in_prose = any(not re.search(f"{named}{re.escape(each)}", result) for each in others)
+    return [] if in_prose else own
 
 
 def meant(arguments: dict[str, Any], failure: str, passages: Sequence[Passage]) -> Passage | None:

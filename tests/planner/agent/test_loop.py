@@ -720,7 +720,7 @@ async def test_a_change_whose_text_was_copied_wrong_is_written_with_the_passage_
     )
     (asked,) = [each.last for each in ran.asked if "The nearest text" in each.last]
     assert (
-        "The arguments before did not fit: Nothing there says: MAX_WEIGHT_PHOENIX = 30\n"
+        "The call before was not accepted: Nothing there says: MAX_WEIGHT_PHOENIX = 30\n"
         "The nearest text is in jobs/rates.py:1; copy path and text exactly:\n"
         "MAX_WEIGHT_OF_PHOENIX = 30"
     ) in asked
