@@ -17,7 +17,7 @@ from benchmarks import ROOT
 from server.cli.commands import app
 from server.config import ModelSettings
 from server.config_schema import NAME, schema_text, upstreams_schema
-from server.environment import VARIABLES, Environment
+from server.environment import OTHERS, VARIABLES, Environment
 
 PAGE = ROOT / "docs" / "configuration.md"
 MARK = "<!-- From here on made by `make reference`, from the types. -->"
@@ -31,17 +31,6 @@ SECTIONS = {
     "ToolSettings": "upstreams.NAME.tools.TOOL",
 }
 """The types of upstreams.yaml, by where they stand in it."""
-
-ELSEWHERE = {
-    "PLANLOOM_PYTHON": "Set by Planloom for the upstreams file: the Python that it runs on.",
-    "PLANLOOM_TOKEN": "The tokens that HTTP callers send, with commas between them. Default, on "
-    "loopback only: what `planloom token` prints.",
-    "PLANLOOM_AUTH": "`module:name` of a FastMCP auth provider, such as OAuth or JWT, in place of "
-    "tokens.",
-    "PLANLOOM_ALLOWED_HOSTS": "Names by which a proxy reaches the HTTP server, with commas between "
-    "them.",
-}
-"""The variables that decide no setting."""
 
 INNER = {"PLANLOOM_UPSTREAM"}
 """Variables between our own processes, which nobody sets."""
@@ -120,7 +109,7 @@ def _variables() -> str:
         else f"`models.{name}`: {_described(models[name])}"
         for name, field in Environment.model_fields.items()
     }
-    rows = [(f"`{name}`", meaning) for name, meaning in (settings | ELSEWHERE).items()]
+    rows = [(f"`{name}`", meaning) for name, meaning in (settings | OTHERS).items()]
     return _table(("variable", "meaning"), rows)
 
 
@@ -144,8 +133,9 @@ def _parameter(parameter: TyperArgument | TyperOption) -> tuple[str, str]:
     shown = isinstance(default, str | float | int) and not isinstance(default, bool)
     meaning = f"{parameter.help} Default: {default}." if shown else str(parameter.help)
     if isinstance(parameter, TyperArgument):
-        return f"`{str(parameter.name).upper()}`", meaning
-    return f"`{f'{parameter.opts[0]} {_value_of(parameter)}'.strip()}`", meaning
+        return f"`{parameter.metavar}`", meaning
+    words = [" ".join(sorted(parameter.opts, key=len, reverse=True)), _value_of(parameter)]
+    return f"`{' '.join(words).strip()}`", meaning
 
 
 def _value_of(option: TyperOption) -> str:

@@ -34,12 +34,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from planner.errors import ConfigError
 from planner.hosts import is_loopback
+from server.environment import AUTH, TOKEN
 
-TOKEN, AUTH = "PLANLOOM_TOKEN", "PLANLOOM_AUTH"
-"""The variables: tokens with commas between them; `module:name` of a FastMCP auth provider."""
 TOKEN_BYTES = 32
 MIN_TOKEN_CHARS = 20
 """Of a token that the operator sets; a random one of that length cannot be guessed."""
+
+NO_TOKEN = (
+    "This server requires its token, and the request has none or another one. Send it in the "
+    "header `Authorization: Bearer TOKEN`; in an OpenAI client it is the API key. `planloom token` "
+    f"prints it on the server's machine, unless the operator set another one ({TOKEN})."
+)
 
 _SENDABLE = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
 
@@ -120,9 +125,7 @@ class _LetIn:
         if not connection.user.is_authenticated:
             app = refusal(
                 401,
-                "This server requires its token. Send it in the header "
-                "`Authorization: Bearer TOKEN`; in an OpenAI client it is the API key. On the "
-                "server's machine `planloom token` prints it, unless the operator set another one.",
+                NO_TOKEN,
                 "invalid_api_key",
                 headers={"WWW-Authenticate": "Bearer"},
             )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -66,10 +67,21 @@ MIN_SECRET_CHARS = 4
 Pattern = Annotated[str, AfterValidator(_compiles)]
 
 
-def fleet_name(text: str) -> str:
+def _fleet_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_-]{0,64}", text):
         raise wrong("use at most 64 letters, digits, `-` and `_`")
     return text
+
+
+REDIS = ("redis://", "rediss://", "unix://")
+
+
+def _redis_url(url: Expanded) -> Expanded:
+    text = url.get_secret_value()
+    with suppress(ValueError):  # the port is not a number
+        if text.startswith(REDIS) and (urlsplit(text).port or True):
+            return url
+    raise wrong("is not the address of a Redis; write redis://[[USER]:PASSWORD@]HOST:PORT/0")
 
 
 UpstreamName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -277,10 +289,10 @@ class RunSettings(_Frozen):
     """How long an ended run is kept, in days."""
     megabytes: Annotated[float, Field(ge=0, le=1e9)] = 1024
     """How much space the records may take, in megabytes."""
-    redis: Hidden | None = None
+    redis: Annotated[Hidden, AfterValidator(_redis_url)] | None = None
     """The URL of a Redis or Valkey database, for servers on several machines: runs are recorded
     there, not in `directory`."""
-    fleet: Annotated[str, AfterValidator(fleet_name)] = ""
+    fleet: Annotated[str, AfterValidator(_fleet_name)] = ""
     """A name that several servers of the same project, upstreams and models share. When one of them
     ends or has no free turn, another one takes over its runs."""
 

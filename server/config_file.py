@@ -11,16 +11,16 @@ from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, TypeVar
 
 from platformdirs import user_config_path
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails
 from rapidfuzz import fuzz, process
 
 from planner.errors import ConfigError
 from server.config import (
+    REDIS,
     ApprovalSettings,
     File,
     Listing,
@@ -30,13 +30,14 @@ from server.config import (
     Stamp,
     ToolSettings,
     UpstreamSettings,
-    fleet_name,
 )
 from server.environment import VARIABLES, Environment, environment
 from server.project import expanded, project_folder
-from server.text import plain
+from server.text import plain, read_text
 from server.variables import PUBLIC_VARIABLES, VARIABLE, Expanded
 from server.yaml_lines import Key, dotted, parse
+
+S = TypeVar("S", bound=BaseModel)
 
 
 def load_settings(
@@ -75,32 +76,16 @@ def load_settings(
     return settings
 
 
-def _is_redis_url(text: str) -> bool:
-    try:
-        urlsplit(text).port  # noqa: B018  it has to be a number
-    except ValueError:
-        return False
-    return text.startswith(_REDIS)
-
-
-_REDIS = ("redis://", "rediss://", "unix://")
-
-
 def _placed(runs: RunSettings, named: Environment) -> RunSettings:
     given = named.runs or ""
-    in_redis = given.startswith(_REDIS)
+    in_redis = given.startswith(REDIS)
     place = Path(runs.directory if in_redis or not given else given)
     changes: dict[str, Any] = {"directory": expanded(place).absolute()}
     if given:
-        changes["redis"] = Expanded(given, secrets=(given,)) if in_redis else None
+        changes["redis"] = Expanded(given) if in_redis else None
     if named.fleet:
-        try:
-            changes["fleet"] = fleet_name(named.fleet)
-        except PydanticCustomError as error:
-            raise ConfigError(f"PLANLOOM_FLEET: {error.message()}") from None
-    placed = runs.model_copy(update=changes)
-    if placed.redis and not _is_redis_url(placed.redis.get_secret_value()):
-        raise ConfigError("runs in Redis: the URL should be redis://[[USER]:PASSWORD@]HOST:PORT/0")
+        changes["fleet"] = named.fleet
+    placed = _changed(runs, changes, VARIABLES | {"redis": VARIABLES["runs"]})
     if placed.redis and find_spec("redis") is None:
         raise ConfigError(
             "runs in Redis need its client: run `pipx install --force '.[redis]'` in a checkout of "
@@ -143,20 +128,15 @@ def named_variables(path: Path) -> list[str]:
     """The variables that an upstreams file takes from the environment; none if it cannot be
     read."""
     try:
-        data, _ = parse(path, path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ConfigError):
+        data, _ = parse(path, read_text(path))
+    except ConfigError:
         return []
     found = {match["name"] for match in VARIABLE.finditer(str(data))}  # which has no comments
     return sorted(found - PUBLIC_VARIABLES - {None})
 
 
 def _read(path: Path, variables: Mapping[str, str]) -> File:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"{path}: cannot be read: {why}; name a readable file") from None
-    data, lines = parse(path, text)
+    data, lines = parse(path, read_text(path))
     try:
         return File.model_validate(data, context=variables)
     except ValidationError as error:
@@ -205,16 +185,21 @@ def _overridden(
         fields["key"] = Expanded(named.key)  # as it is: no variables are filled in
     layers = (fields, explicit)  # the later ones win
     chosen = {name: value for each in layers for name, value in each.items() if value is not None}
+    places = {name: place for name, place in VARIABLES.items() if name not in explicit}
+    merged = _changed(models, chosen, places)
+    if merged.backend == "openai" and not merged.url:
+        place = places.get("url", "url")
+        raise ConfigError(f"{place}: the backend `openai` needs it; write http://HOST:PORT/v1")
+    return merged
+
+
+def _changed(section: S, changes: Mapping[str, Any], places: Mapping[str, str]) -> S:
+    """The section with these values. `places`: where they come from, for the error."""
+    written = {name: getattr(section, name) for name in section.model_fields_set}
     try:
-        written = {name: getattr(models, name) for name in models.model_fields_set}
-        merged = ModelSettings.model_validate(written | chosen)
+        return type(section).model_validate({**written, **changes})
     except ValidationError as error:
         wrong = error.errors()[0]
-        field = str(wrong["loc"][0])
-        what = plain(wrong["msg"]) + ("" if wrong["type"] == "config" else "; correct the value")
-    else:
-        if merged.backend != "openai" or merged.url:
-            return merged
-        field, what = "url", "the backend `openai` needs it; write http://HOST:PORT/v1"
-    place = VARIABLES.get(field, field) if field not in explicit else field
-    raise ConfigError(f"{place}: {what}")
+    field = str(wrong["loc"][0])
+    what = plain(wrong["msg"]) + ("" if wrong["type"] == "config" else "; correct the value")
+    raise ConfigError(f"{places.get(field, field)}: {what}")

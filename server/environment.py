@@ -36,6 +36,17 @@ VARIABLES = {name: str(field.validation_alias) for name, field in Environment.mo
 """By the names of their fields."""
 
 
+TOKEN, AUTH, ALLOWED_HOSTS = "PLANLOOM_TOKEN", "PLANLOOM_AUTH", "PLANLOOM_ALLOWED_HOSTS"
+OTHERS = {
+    "PLANLOOM_PYTHON": "Set by Planloom for the upstreams file: the Python that it runs on.",
+    TOKEN: "The tokens that HTTP callers send, with commas between them. Default, on loopback "
+    "only: what `planloom token` prints.",
+    AUTH: "`module:name` of a FastMCP auth provider, such as OAuth or JWT, in place of tokens.",
+    ALLOWED_HOSTS: "Names by which a proxy reaches the HTTP server, with commas between them.",
+}
+"""The variables that decide no setting, and what they say."""
+
+
 def environment(given: Mapping[str, str]) -> Environment:
     """The variables in a `given` environment: settings that are read again need the one that their
     server was started with, and not what became of the process's own."""

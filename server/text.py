@@ -2,9 +2,11 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from planner.errors import ConfigError
 from planner.text import counted as counted
 from planner.text import flat as flat
 from planner.text import indented as indented
@@ -58,14 +60,18 @@ def nests_deeper(value: Any, most: int) -> bool:
     """Whether JSON data has values inside more than so many lists and objects."""
     level = [value]
     for _ in range(most + 1):
-        level = [inner for each in level for inner in _inner(each)]
+        nested = [each for each in level if isinstance(each, dict | list)]
+        level = [x for each in nested for x in (each.values() if isinstance(each, dict) else each)]
     return bool(level)
 
 
-def _inner(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
+def read_text(file: Path) -> str:
+    """The text of a file, with the ends of lines that it has. Raises `ConfigError`."""
+    try:
+        return file.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"{file}: cannot be read: {why}; name a readable file") from None
 
 
 def digest(text: str) -> str:

@@ -213,25 +213,22 @@ def test_a_request_of_an_upstream_is_not_taken_for_an_answer() -> None:
 # Processes
 
 
-async def test_a_killed_server_leaves_no_process(place: Place) -> None:
-    starts = {"stubborn": faulty("stubborn"), "hangs": faulty("hangs", start_timeout_s=LONG)}
-    place.upstreams = starts
-    server = place.popen("serve")
-    try:
+@pytest.mark.parametrize(
+    ("kinds", "processes"),
+    [
         # Itself, its reaper with its standby, and of the upstreams three.
-        await until(lambda: len(place.processes()) == 6)
-        server.send_signal(signal.SIGKILL)
-        await until(lambda: place.processes() == [])
-    finally:
-        end(server)
-
-
-async def test_a_server_that_is_killed_while_it_starts_leaves_no_process(place: Place) -> None:
-    place.upstreams = {"hangs": faulty("hangs", start_timeout_s=LONG)}
+        pytest.param(("stubborn", "hangs"), 6, id="running"),
+        # The upstream is there long before FastMCP is imported.
+        pytest.param(("hangs",), 4, id="starting"),
+    ],
+)
+async def test_a_killed_server_leaves_no_process(
+    place: Place, kinds: tuple[str, ...], processes: int
+) -> None:
+    place.upstreams = {each: faulty(each, start_timeout_s=LONG) for each in kinds}
     server = place.popen("serve")
     try:
-        # The upstream is there long before FastMCP is imported.
-        await until(lambda: len(place.processes()) == 4)
+        await until(lambda: len(place.processes()) == processes)
         server.send_signal(signal.SIGKILL)
         await until(lambda: place.processes() == [])
     finally:

@@ -24,9 +24,6 @@ from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavai
 from planner.models import http
 from planner.models.base import Message, PromptBefore, Reply
 
-DEFAULT_CONTEXT_TOKENS = 8192
-"""The default `num_ctx`; both small models fit into 8 GB with it."""
-
 DEFAULT_KEEP_ALIVE = "30m"
 DEFAULT_PORT = 11434
 _NANOSECONDS = 1e9
@@ -167,7 +164,7 @@ class OllamaModel:
         name: str,
         client: OllamaClient,
         *,
-        context_tokens: int = DEFAULT_CONTEXT_TOKENS,
+        context_tokens: int,
         keep_alive: int | str = DEFAULT_KEEP_ALIVE,
     ) -> None:
         self.name, self.context_tokens = name, context_tokens

@@ -262,9 +262,6 @@ class Approvals:
             case Policy.ALLOW:
                 reason = "the operator and the run's caller allow it"
                 return Approval(approved=True, by="policy", reason=reason)
-        if not self.can_ask:
-            reason = "no client that can ask the user follows the run"
-            return Approval(approved=False, by="no_way_to_ask", reason=reason)
         # Nothing may wait before this: a view that got `ApprovalAsked` looks for it next.
         undecided = self._state.undecided
         asked = ApprovalAsked(
@@ -278,14 +275,13 @@ class Approvals:
         question = self._about(recorded or self.sealed(asked))
         if early := self._early.pop(question.id, None):
             question.close(early)
-        await self.put(question)
-        if question.approval is None:
-            reason = f"nobody answered within {self.timeout_s:g} s"
-            return Approval(approved=False, by="timeout", reason=reason)
-        return question.approval
+        return await self.put(question)
 
-    async def put(self, question: Question) -> None:
+    async def put(self, question: Question) -> Approval:
         """Put a question to the person through any view of the run that can ask."""
+        if not self.can_ask:
+            reason = "no client that can ask the user follows the run"
+            return Approval(approved=False, by="no_way_to_ask", reason=reason)
         # Nothing may wait before this: a view that got the question looks for it next.
         self._question = question
         question.opened = time.time()
@@ -296,6 +292,8 @@ class Approvals:
             question.closed.set()
         if waiting.cancelled_caught:
             self.can_ask = False
+        reason = f"nobody answered within {self.timeout_s:g} s"
+        return question.approval or Approval(approved=False, by="timeout", reason=reason)
 
     @property
     def waiting(self) -> Waiting | None:

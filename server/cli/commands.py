@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from server.abilities import ABILITIES
-from server.text import plain
+from server.text import plain, read_text
 
 # Imports of the server wait until a command needs them: FastMCP alone takes a second. The settings
 # come before them, so that a mistake in them is reported at once.
@@ -473,11 +473,7 @@ def _read_schema(file: Path) -> dict[str, Any]:
     from planner.errors import ConfigError
 
     try:
-        schema = json.loads(file.read_text("utf-8-sig"))
-    except OSError as error:
-        raise ConfigError(
-            f"--schema {file}: cannot be read: {error.strerror}; name a readable file"
-        ) from None
+        schema = json.loads(read_text(file))
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"--schema {file}: this is not JSON: {error}; correct it") from None
     if not isinstance(schema, dict):

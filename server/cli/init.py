@@ -27,6 +27,7 @@ from server.client_configs.importing import (
     missing_variables,
 )
 from server.config_file import named_variables, own_file, shipped_file
+from server.environment import TOKEN
 from server.project import expanded
 from server.text import one_line
 
@@ -89,7 +90,7 @@ def client_entry(client: str, project: Path | None, address: str | None, *, writ
             "not appear, please report it."
         )
     if address:
-        asks = " once it asks" if entry.inputs else f" in {clients.TOKEN}"
+        asks = " once it asks" if entry.inputs else f" in {TOKEN}"
         lines.append(f"{title} needs the token{asks}: `planloom token` prints it.")
     elif variables := named_variables(own_file()):
         lines.append(

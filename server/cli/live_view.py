@@ -2,12 +2,10 @@
 line for each event."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Self
 
-from anyio import ContextManagerMixin
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -40,7 +38,7 @@ MAX_CALLS = 8
 """Tool calls of a step that are drawn, the newest."""
 
 
-class LiveView(ContextManagerMixin):
+class LiveView:
     """The view of one run. Use it as a context: `add` its events and `draw` it in between."""
 
     def __init__(
@@ -64,13 +62,12 @@ class LiveView(ContextManagerMixin):
         """What passed a moment ago, and is not kept."""
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
-    @contextmanager
-    def __contextmanager__(self) -> Iterator[Self]:
+    def __enter__(self) -> Self:
         self.resume()
-        try:
-            yield self
-        finally:
-            self.pause()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pause()
 
     def pause(self) -> None:
         """Stop drawing, so that others can use the terminal."""

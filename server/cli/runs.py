@@ -17,6 +17,7 @@ from planner.errors import RequestError
 from planner.state import RunState
 from server.cli.hyperlinks import Linked
 from server.cli.live_view import LiveView, asking
+from server.client_configs.files import short
 from server.config import Settings
 from server.journal import journal_for
 from server.journal.base import LETTER_SECONDS, Journal
@@ -70,7 +71,7 @@ async def list_runs(settings: Settings, most: int) -> None:
             output.print(asking(call), Text(f"  {_about(run)}\n"), sep="\n", soft_wrap=True)
     rows = [
         (
-            run.id[: short_ids([each.id for each in runs])],
+            run.id[:SHORT_ID],
             "waits for approval" if asked[run.id] else status_in_words(run.status),
             age(time.time() - run.created),
             _place(run.project),
@@ -94,13 +95,6 @@ def _columns(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(padded).rstrip()
 
 
-def short_ids(ids: Sequence[str]) -> int:
-    """How many characters tell these ids apart, at least the usual number."""
-    lengths = range(SHORT_ID, max(map(len, ids), default=SHORT_ID))
-    enough = (n for n in lengths if len({each[:n] for each in ids}) == len(ids))
-    return next(enough, max(map(len, ids), default=SHORT_ID))
-
-
 def age(seconds: float) -> str:
     """`3 min ago`: how long ago a run began."""
     for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
@@ -111,9 +105,7 @@ def age(seconds: float) -> str:
 
 def _place(project: str) -> str:
     """A project's folder, with `~` for the home directory."""
-    home = str(Path.home())
-    named = f"~{project.removeprefix(home)}" if project.startswith(f"{home}/") else project
-    return clean(named) or "-"
+    return clean(short(Path(project))) if project else "-"
 
 
 def _about(run: RunSummary) -> str:

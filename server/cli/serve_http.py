@@ -22,6 +22,7 @@ from server.app import Parts, build
 from server.client_configs.clients import http_server
 from server.client_configs.entries import NAME
 from server.config import Settings
+from server.environment import ALLOWED_HOSTS
 from server.http.connections import BoundedConnection, max_backlog
 
 ANSWER_SECONDS = 4.0
@@ -29,8 +30,6 @@ ANSWER_SECONDS = 4.0
 GRACE_SECONDS = 3
 """For the requests under way when an HTTP server has to end."""
 MCP = "/mcp"
-ALLOWED_HOSTS = "PLANLOOM_ALLOWED_HOSTS"
-"""The variable with the names a proxy knows this server by, commas between them."""
 
 
 def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> None:
@@ -106,11 +105,6 @@ class ClearRefusals:
         421: "This server is not known by the name in the Host header. If it should be, add the "
         f"name to {ALLOWED_HOSTS}.\n",
     }
-    WHO: ClassVar[str] = (
-        "This server requires its token, and the request has none or another one. Send it in the "
-        "header `Authorization: Bearer TOKEN`: what `planloom token` prints, or what the server "
-        f"has in {auth.TOKEN}.\n"
-    )
 
     def __init__(self, app: ASGIApp, *, by_token: bool) -> None:
         """`by_token`: callers send tokens of ours, not of an auth provider."""
@@ -126,7 +120,7 @@ class ClearRefusals:
                 return
             status = message.get("status", 0)
             unknown = status == 401 and self._by_token and scope["path"] == MCP
-            if text := self.WHO if unknown else self.TEXTS.get(status):
+            if text := f"{auth.NO_TOKEN}\n" if unknown else self.TEXTS.get(status):
                 named = {"WWW-Authenticate": "Bearer"} if unknown else None
                 refusal = PlainTextResponse(text, status, named)
                 await refusal(scope, receive, send)

@@ -16,9 +16,10 @@ from platformdirs import PlatformDirs
 
 from planner.errors import ConfigError
 from server.client_configs import documents
+from server.environment import TOKEN
+from server.text import read_text
 
 SUFFIXES = (".json", ".jsonc", ".toml", ".yaml", ".yml")
-TOKEN = "PLANLOOM_TOKEN"
 INPUT_ID = "planloom-token"
 """Of the input by which VS Code asks for the token once and keeps it."""
 
@@ -242,12 +243,3 @@ def parsed(file: Path, text: str) -> Any:
         raise ConfigError(f"{file}: this cannot be read: {error}") from None
     except (LookupError, AttributeError):  # PyYAML's, of `!!int ''`, `!!bool x`, `!!timestamp x`
         raise ConfigError(f"{file}: a value does not fit its tag") from None
-
-
-def read_text(file: Path) -> str:
-    """The text of a file. Raises `ConfigError`."""
-    try:
-        return file.read_bytes().decode("utf-8-sig")  # with the ends of lines that it has
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"{file}: cannot be read: {why}") from None

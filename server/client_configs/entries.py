@@ -17,6 +17,7 @@ from server.client_configs import clients, documents, files
 from server.client_configs.clients import CLIENTS, INPUT_ID, Client, Server
 from server.client_configs.jsonc import Place
 from server.project import project_folder
+from server.text import read_text
 
 NAME = "planloom"
 INPUT = {
@@ -181,12 +182,12 @@ def planloom_command() -> list[str]:
 def write(entry: Entry) -> tuple[str, Path | None]:
     """Put the entry into the client's file; returns its name there, and where the former file is
     kept, None if there was none or nothing had to change. Raises `ConfigError`."""
-    before = clients.read_text(entry.file) if entry.file.exists() else ""
+    before = read_text(entry.file) if entry.file.exists() else ""
     name = entry.name_in(before)
     text = entry.text(before, name)
     return name, None if text == before else files.replace(entry.file, text)
 
 
 def printed(entry: Entry) -> str:
-    before = clients.read_text(entry.file) if entry.file.exists() else ""
+    before = read_text(entry.file) if entry.file.exists() else ""
     return entry.text("", entry.name_in(before))

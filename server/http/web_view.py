@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -34,16 +34,15 @@ from planner.protocol import RunRequest
 from planner.tools import Policy
 from server import auth
 from server.journal.records import RunSummary
-from server.mcp.context import engine_of, errors_as
+from server.mcp.context import engine_of, errors_as, numbered
 from server.mcp.input_errors import first_problem
 from server.mcp.links import VIEW
 from server.runs.engine import Engine
 from server.runs.run import LOCAL, Run, report_of
 from server.text import clean, cleaned
-from server.views.progress import at_model, message, waits_for_model, where
+from server.views.progress import message, waiting, where
 from server.views.timeline import timeline
 
-T = TypeVar("T")
 STATIC = Path(__file__).with_name("static")
 MAX_LISTED = 100
 """Runs in the list, the newest."""
@@ -135,7 +134,8 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
     @route("GET", "/view/runs/{run_id}/calls/{number}", 404)
     async def model_call(request: Request) -> Response:
         """What a model was asked, and what it replied."""
-        call = numbered((await run_of(request)).state.ledger, request.path_params["number"])
+        ledger = (await run_of(request)).state.ledger
+        call = numbered("model call", ledger, request.path_params["number"])
         found = {"question": clean(call.question), "reply": clean(call.reply)}
         return JSONResponse(found, headers=PRIVATE)
 
@@ -143,8 +143,8 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
     async def result(request: Request) -> Response:
         """The whole result of a tool call, as a reader sees it."""
         iterations = (await run_of(request)).state.iterations
-        text = readable(numbered(iterations, request.path_params["iteration"]).result)
-        return PlainTextResponse(clean(text), headers=PRIVATE)
+        shown = numbered("iteration", iterations, request.path_params["iteration"])
+        return PlainTextResponse(clean(readable(shown.result)), headers=PRIVATE)
 
     @route("POST", "/view/runs/{run_id}/approval", 400)
     async def decide(request: Request) -> Response:
@@ -174,13 +174,6 @@ class Answer(BaseModel):
 
     digest: str
     approve: bool
-
-
-def numbered(items: Sequence[T], number: str) -> T:
-    """The item of this number, from 0. Raises `RequestError`."""
-    if number.isdecimal() and len(number) < 10 and int(number) < len(items):
-        return items[int(number)]
-    raise RequestError(f"There is no number {number[:10]}: there are {len(items)}, counted from 0.")
 
 
 def of_our_page(request: Request) -> None:
@@ -323,10 +316,8 @@ def _as_json(values: dict[str, Any]) -> dict[str, str]:
 def doing(run: Run) -> str:
     """What happened last, or what the run waits for."""
     last = run.events[-1] if run.events else None
-    if last is None:
-        return f"Waiting for {'other runs to end' if run.queued else 'the upstreams to start'}"
     if isinstance(last, AnswerDelta):
         return f"{where(run.state)}an answer is being written"
-    if (models_doing := run.models_doing()) and waits_for_model(run.state, run.queued):
-        return at_model(run.state, models_doing)
+    if last is None or run.models_doing():
+        return waiting(run.state, run.queued, models_doing=run.models_doing())
     return message(last, run.state)

@@ -43,13 +43,6 @@ class KeyUsed(Exception):
         self.run_id = run_id
 
 
-def too_many_letters(run_id: str) -> RequestError:
-    return RequestError(
-        f"{MAX_LETTERS} messages to run {run_id} are waiting to be read, which is the limit. They "
-        "are read when the run goes on."
-    )
-
-
 class Lost(Exception):
     """Another server has taken over the run because this one seemed dead."""
 
@@ -249,10 +242,23 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     @abstractmethod
     async def _claim_ended(self, run_id: str, entry: Entry, fleet: str) -> str | None: ...
 
-    @abstractmethod
     async def post(self, letter: Letter) -> None:
         """Leave a letter for the server that drives the run, now or later. Raises `RequestError`,
         also if too many letters are waiting."""
+        what = f"The server of run {letter.run_id} cannot be reached"
+        if self.problem:
+            raise RequestError(f"{what}: {self.problem}")
+        with self._explained(what):
+            posted = await self._post(letter.run_id, json.dumps(self.redact(letter.model_dump())))
+        if not posted:
+            raise RequestError(
+                f"{MAX_LETTERS} messages to run {letter.run_id} are waiting to be read, which is "
+                "the limit. They are read when the run goes on."
+            )
+
+    @abstractmethod
+    async def _post(self, run_id: str, letter: str) -> bool:
+        """Returns whether there was room for it."""
 
     @abstractmethod
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:

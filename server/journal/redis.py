@@ -225,12 +225,8 @@ class RedisJournal(base.Journal):
             line["key"] = entry.key
         return json.dumps(line | {"seconds": entry.seconds})
 
-    async def post(self, letter: Letter) -> None:
-        with self._explained(f"The server of run {letter.run_id} cannot be reached"):
-            line = json.dumps(self.redact(letter.model_dump()))
-            posted = await self._eval(_POST, letter.run_id, str(base.MAX_LETTERS), line)
-        if not posted:
-            raise base.too_many_letters(letter.run_id)
+    async def _post(self, run_id: str, letter: str) -> bool:
+        return bool(await self._eval(_POST, run_id, str(base.MAX_LETTERS), letter))
 
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
         async def letters(db: Database) -> list[Letter]:

@@ -8,8 +8,8 @@ from planner.protocol import RunRequest
 from server.journal.records import StoredRun
 from server.variables import HIDDEN
 
-MAX_RUNS_REMEMBERED = 200
-"""Runs whose secrets are kept in memory; as many as the engine keeps."""
+MAX_RUNS_KEPT = 200
+"""Runs that are kept in memory, and so are their secrets; the oldest are removed first."""
 SAID = ("run_continued", "run_steered")
 """The events with words of the caller, besides the one that has the run's request."""
 AS_TYPED = "as_typed"
@@ -28,7 +28,7 @@ class SecretMemory:
     def remember(self, run_id: str, data: dict[str, Any], recorded: dict[str, Any]) -> None:
         if HIDDEN in (line := _sorted(recorded)):
             self._true.setdefault(run_id, {})[line] = data
-            if len(self._true) > MAX_RUNS_REMEMBERED:
+            if len(self._true) > MAX_RUNS_KEPT:
                 del self._true[next(iter(self._true))]
 
     def recalled(self, stored: StoredRun) -> StoredRun:

@@ -28,7 +28,6 @@ import anyio
 import anyio.to_thread
 from filelock import FileLock, Timeout
 
-from planner.errors import RequestError
 from server.background import background_tasks
 from server.config import RunSettings
 from server.journal import base
@@ -36,7 +35,7 @@ from server.journal.records import Entry, Letter, NewRun, RunSummary, StoredRun,
 from server.text import digest
 
 FORMAT = 2
-"""Of the file. An older one is converted, a newer one is neither read nor written."""
+"""Of the file. Another one is neither read nor written."""
 APPLICATION = 0x506C6F6D
 """SQLite's `application_id` of our files."""
 MAX_INLINE_CHARS = 1000
@@ -109,11 +108,6 @@ _OF_KEY = "SELECT id FROM run WHERE caller = ? AND request_key = ?"
 
 _FREED = "substr(owner, instr(owner || '@', '@'))"
 """The owner of a run that nobody drives any more."""
-
-_MIGRATIONS = {
-    1: "DROP TABLE IF EXISTS letter;",  # whose columns became one; a letter lives for seconds
-}
-"""How a file of an older format is converted to the next, before `_SCHEMA` adds what is missing."""
 
 T = TypeVar("T")
 
@@ -264,22 +258,17 @@ class SqliteJournal(base.Journal):
 
         return await self._in_thread(claim)
 
-    async def post(self, letter: Letter) -> None:
-        line = json.dumps(self.redact(letter.model_dump()))
-
-        def insert() -> None:
+    async def _post(self, run_id: str, letter: str) -> bool:
+        def insert() -> bool:
             count = "SELECT count(*) FROM letter WHERE run = ?"
             with self._transaction():
-                if self._db.execute(count, (letter.run_id,)).fetchone()[0] >= base.MAX_LETTERS:
-                    raise base.too_many_letters(letter.run_id)
+                if self._db.execute(count, (run_id,)).fetchone()[0] >= base.MAX_LETTERS:
+                    return False
                 add = "INSERT INTO letter SELECT id, ? FROM run WHERE id = ?"
-                self._db.execute(add, (line, letter.run_id))
+                self._db.execute(add, (letter, run_id))
+            return True
 
-        what = f"The server of run {letter.run_id} cannot be reached"
-        if self.problem:
-            raise RequestError(f"{what}: {self.problem}")
-        with self._explained(what):
-            await self._in_thread(insert)
+        return await self._in_thread(insert)
 
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
         these = f"FROM letter WHERE run IN ({_places(run_ids)})"
@@ -409,9 +398,7 @@ class SqliteJournal(base.Journal):
             )
             # SQLite does not wait for another connection that makes the file a WAL one.
             with FileLock(self.settings.directory / "opening", timeout=BUSY_SECONDS):
-                for older in range(_check(self._db) or FORMAT, FORMAT):
-                    step = f"{_MIGRATIONS[older]} PRAGMA user_version = {older + 1};"
-                    self._db.executescript(f"BEGIN IMMEDIATE; {step} COMMIT;")
+                _check(self._db)
                 self._db.executescript(_SCHEMA)
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute("PRAGMA foreign_keys = ON")
@@ -485,19 +472,16 @@ def _places(values: Collection[str]) -> str:
     return ", ".join("?" * len(values))
 
 
-def _check(db: sqlite3.Connection) -> int:
-    """The file's format, 0 if it is empty. Raises `sqlite3.DatabaseError` for a foreign or newer
-    file."""
+def _check(db: sqlite3.Connection) -> None:
+    """Raises `sqlite3.DatabaseError` for a file that is neither empty nor of this format."""
     both = "SELECT * FROM pragma_application_id, pragma_user_version"  # of one moment
     application, version = db.execute(both).fetchone()
-    ours = application == APPLICATION and 1 <= version <= FORMAT
-    if not ours and (application, version) != (0, 0):
+    if (application, version) not in ((0, 0), (APPLICATION, FORMAT)):
         raise sqlite3.DatabaseError(
             f"it is a journal of format {version}, and this version of Planloom writes {FORMAT}"
             if application == APPLICATION
             else "it is another program's file"
         )
-    return int(version)
 
 
 def _save_text(db: sqlite3.Connection, run_id: str, text: str) -> str:

@@ -1,8 +1,9 @@
 """The call of an MCP client: the engine and the runs it reaches, and what the client can do."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from fastmcp import Context
 from fastmcp.exceptions import FastMCPError
@@ -10,11 +11,12 @@ from fastmcp.server.dependencies import get_context
 from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
-from planner.errors import PlanloomError
+from planner.errors import PlanloomError, RequestError
 from server.auth import caller
 from server.runs.engine import Engine
 from server.runs.run import Run
 
+T = TypeVar("T")
 FIRST_WITH_LINKS = "2025-06-18"
 """The first protocol whose clients know links in results."""
 
@@ -37,6 +39,13 @@ def errors_as(kind: type[FastMCPError]) -> Iterator[None]:
 async def callers_run(ctx: Context, run_id: str, errors: type[FastMCPError]) -> Run:
     with errors_as(errors):
         return await engine_of(ctx).get(run_id, caller())
+
+
+def numbered(what: str, items: Sequence[T], number: str) -> T:
+    """The item of this number, from 0. Raises `RequestError`."""
+    if number.isdecimal() and len(number) < 10 and int(number) < len(items):
+        return items[int(number)]
+    raise RequestError(f"There is no {what} {number[:10]}: there are {len(items)}, counted from 0.")
 
 
 def as_task(ctx: Context) -> bool:

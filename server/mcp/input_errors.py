@@ -14,7 +14,7 @@ from mcp_types import INVALID_PARAMS, CallToolRequestParams, GetPromptRequestPar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from server.text import flat, nests_deeper, shortened
+from server.text import flat, nests_deeper, plain, shortened
 
 MAX_GIVEN = 60
 """Of a wrong value that is shown."""
@@ -94,7 +94,10 @@ def first_problem(error: ValidationError) -> tuple[str, str]:
     place, in one line."""
     wrong = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(map(str, wrong["loc"]))
-    return place, f"{place}: {wrong['msg']}" if place else wrong["msg"]
+    if wrong["type"] == "missing":
+        return place, f"{place} is missing; give it."
+    what = plain(wrong["msg"])
+    return place, f"{place}: {what}" if place else what
 
 
 def _explained(problem: ErrorDetails, known: Sequence[str]) -> str:
@@ -106,4 +109,4 @@ def _explained(problem: ErrorDetails, known: Sequence[str]) -> str:
         return f"{place} is not an argument; {advice}."
     given = repr(problem["input"])
     shown = flat(shortened(given, MAX_GIVEN))
-    return f"{place}: {problem['msg'].removeprefix('Input ')}, not {shown}."
+    return f"{place}: {plain(problem['msg'])}, not {shown}."

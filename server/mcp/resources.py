@@ -4,7 +4,6 @@ Results of tools link to them, and a user picks them from a client's menu. Each 
 their own runs, as everywhere.
 """
 
-import logging
 import time
 from collections.abc import Sequence
 
@@ -16,10 +15,11 @@ from fastmcp.utilities.versions import VersionSpec
 from pydantic import AnyUrl
 
 from server.auth import caller
-from server.mcp.context import callers_run, engine_of
+from server.mcp.context import callers_run, engine_of, errors_as, numbered
 from server.mcp.links import MAX_TITLE_CHARS, RESULT, RUN, TRANSCRIPT
 from server.runs.run import report_of
-from server.text import clean, counted, one_line
+from server.text import clean, one_line
+from server.views.consent import SHORT_ID
 from server.views.report_text import markdown
 from server.views.transcript import transcript
 
@@ -52,14 +52,8 @@ def register(mcp: FastMCP) -> None:
     async def tool_result(run_id: str, iteration: str, ctx: Context) -> str:
         """The whole result of one tool call of a run; iterations count from 0."""
         run = await callers_run(ctx, run_id, ResourceError)
-        iterations = run.state.iterations
-        short = iteration.isdecimal() and len(iteration) <= len(str(len(iterations)))
-        number = int(iteration) if short else len(iterations)
-        if number >= len(iterations):
-            count = counted(len(iterations), "iteration")
-            message = f"iteration: run {run_id} has {count}, counted from 0."
-            raise ResourceError(message, log_level=logging.DEBUG)
-        return clean(iterations[number].result)
+        with errors_as(ResourceError):
+            return clean(numbered("iteration", run.state.iterations, iteration).result)
 
 
 class NewestRuns(Provider):
@@ -74,7 +68,7 @@ class NewestRuns(Provider):
         return [
             Resource(
                 uri=AnyUrl(RUN.format(run_id=run.id)),
-                name=f"run-{run.id[:8]}",
+                name=f"run-{run.id[:SHORT_ID]}",
                 title=one_line(run.prompt, MAX_TITLE_CHARS),
                 description=f"{run.status}, {_at(run.created)}",
                 mime_type="text/markdown",

@@ -22,7 +22,7 @@ from planner.protocol import Goal, Limits, RunRequest
 from planner.tools import Policy, strictest
 from server.auth import caller
 from server.mcp import short_report
-from server.mcp.context import as_task, callers_run, can_ask, engine_of, errors_as
+from server.mcp.context import as_task, callers_run, can_ask, engine_of, errors_as, numbered
 from server.mcp.input_errors import RefusedCall, check_depth
 from server.mcp.links import VIEW
 from server.mcp.parameters import (
@@ -43,7 +43,6 @@ from server.mcp.results import result_of
 from server.mcp.roots import settle_project
 from server.runs.run import Run, report_of
 from server.runs.steering import MAX_HINT_CHARS, SINGLE_STEPS
-from server.text import counted
 from server.upstreams.listing import PoolListing, listing_markdown, pool_listing
 from server.views.report import UP, SteeringReport
 
@@ -197,9 +196,8 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         run = await _answered(ctx) or await callers_run(ctx, run_id, ToolError)
         if iteration is None:
             return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run, whole=whole)
-        if iteration >= len(run.state.iterations):
-            count = counted(len(run.state.iterations), "iteration")
-            raise RefusedCall(f"iteration: run {run_id} has {count}, counted from 0.")
+        with errors_as(ToolError):
+            numbered("iteration", run.state.iterations, str(iteration))
         return result_of(run, iteration)
 
     @mcp.tool(

@@ -22,6 +22,7 @@ from planner.tools import Policy
 from server.config import ApprovalSettings
 from server.journal import base
 from server.journal.records import Entry, NewRun, RunSetup, StoredRun
+from server.journal.secret_memory import MAX_RUNS_KEPT
 from server.runs.execution import START_SECONDS, execute, failure
 from server.runs.peers import Letters
 from server.runs.run import AT_REQUEST, Run, cancelled
@@ -31,9 +32,6 @@ from server.text import digest
 from server.upstreams.pool import UpstreamPool
 
 log = logging.getLogger(__name__)
-
-MAX_RUNS_KEPT = 200
-"""Finished runs that are kept in memory; the oldest are removed first."""
 
 
 class Driver:

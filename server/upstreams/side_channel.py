@@ -168,20 +168,14 @@ class SideChannel:
                 question = self._with_form(params, text, redact)
         except elicitation.Unfit as unfit:
             return Resolution("policy", f"it was not passed on, since {unfit}")
-        if not self.approvals.can_ask:
-            return Resolution("no_way_to_ask", "no client that can ask the user follows the run")
         self._question = question
-        await self.approvals.put(question)
-        if question.result is None and question.approval:
-            return Resolution(question.approval.by, question.approval.reason)
-        if question.result is None:
-            return Resolution("timeout", f"nobody answered within {self.approvals.timeout_s:g} s")
+        decided = await self.approvals.put(question)
+        if question.result is None or question.result.action == "cancel":
+            return Resolution(decided.by, decided.reason)
         return self._resolve(question.result, question.form, text)
 
     def _resolve(self, result: ElicitResult, form: dict[str, Any], text: str) -> Resolution:
         page = form is elicitation.PAGE
-        if result.action == "cancel":
-            return Resolution("person", "the user gave no answer")
         content = elicitation.filled_in(result.content, form)
         if result.action == "decline" or (page and not (content or {}).get(elicitation.CHECKBOX)):
             return Resolution("person", "the user said no", ElicitResult(action="decline"))

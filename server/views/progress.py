@@ -66,21 +66,19 @@ def heartbeat(
 ) -> str:
     """The line that says what the run waits for, and how long it has. `call`: the one that waits
     for approval. `models_doing`: what a model does now, if that is known."""
-    waiting = _awaited(state, queued, call)
-    line = _sentence(state, f"waiting for {waiting}") if waiting else at_model(state, models_doing)
-    return f"{line}, {silent_seconds:.0f} s"
+    return f"{waiting(state, queued, call, models_doing)}, {silent_seconds:.0f} s"
 
 
-def waits_for_model(state: RunState, queued: bool) -> bool:
-    return not _awaited(state, queued)
+def waiting(
+    state: RunState, queued: bool, call: Waiting | None = None, models_doing: str = ""
+) -> str:
+    """The same without the time."""
+    model = f"the model{f' ({models_doing})' if models_doing else ''}"
+    line = f"{where(state)}waiting for {_awaited(state, queued, call) or model}"
+    return line[0].upper() + line[1:]
 
 
-def at_model(state: RunState, doing: str) -> str:
-    """The line of a run that waits for a model. `doing`: what the model does, if that is known."""
-    return _sentence(state, f"waiting for the model{f' ({doing})' if doing else ''}")
-
-
-def _awaited(state: RunState, queued: bool, call: Waiting | None = None) -> str:
+def _awaited(state: RunState, queued: bool, call: Waiting | None) -> str:
     """What the run waits for; empty if it is a model."""
     if asked := state.unanswered:
         return f"an answer to {asked.upstream}'s question"
@@ -92,11 +90,6 @@ def _awaited(state: RunState, queued: bool, call: Waiting | None = None) -> str:
     if queued:
         return "other runs to end"
     return "" if state.started else "the upstreams to start"
-
-
-def _sentence(state: RunState, text: str) -> str:
-    text = where(state) + text
-    return text[0].upper() + text[1:]
 
 
 def where(state: RunState) -> str:

@@ -425,7 +425,7 @@ def test_evidence_is_found_however_a_prompt_writes_it() -> None:
 async def test_what_a_model_reads_is_taken_down_on_its_way(ollama: ScriptedOllama) -> None:
     ollama.expect("seven")
     async with recording(ollama.url) as wire, OllamaClient(wire.host) as client:
-        model = OllamaModel(FULL, client)
+        model = OllamaModel(FULL, client, context_tokens=8192)
         reply = await model.chat([{"role": "user", "content": "limit = 7"}], max_tokens=5)
     assert reply.text == "seven"
     assert wire.saw([("limit = 7",)])

@@ -88,7 +88,7 @@ async def test_the_adapter_reads_the_simulated_counts() -> None:
         serving(server, lambda body: '{"tool":"read_file"}') as host,
         OllamaClient(host) as client,
     ):
-        model = OllamaModel(FULL, client)
+        model = OllamaModel(FULL, client, context_tokens=8192)
         schema = {"type": "object", "properties": {"tool": {"enum": ["read_file"]}}}
         for _ in range(2):
             reply = await model.chat(

@@ -178,7 +178,7 @@ async def test_a_plain_route_lets_in_whom_mcp_does_and_knows_its_caller(place: P
                 401,
                 {
                     "error": {
-                        "message": "This server requires its token. Send it in the header `Authorization: Bearer TOKEN`; in an OpenAI client it is the API key. On the server's machine `planloom token` prints it, unless the operator set another one.",
+                        "message": "This server requires its token, and the request has none or another one. Send it in the header `Authorization: Bearer TOKEN`; in an OpenAI client it is the API key. `planloom token` prints it on the server's machine, unless the operator set another one (PLANLOOM_TOKEN).",
                         "type": "invalid_request_error",
                         "param": None,
                         "code": "invalid_api_key",

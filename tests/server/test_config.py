@@ -49,7 +49,7 @@ def test_runs_in_a_directory_or_in_redis(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(ConfigError, match="PLANLOOM_FLEET: use at most 64 letters"):
         load_settings(file, tmp_path, environ | {"PLANLOOM_FLEET": "a b"})
     for url in ("127.0.0.1:6379", "redis://there:port"):
-        with pytest.raises(ConfigError, match="runs in Redis: the URL should be redis://"):
+        with pytest.raises(ConfigError, match="is not the address of a Redis; write redis://"):
             load_settings(file, tmp_path, {"REDIS": url})
     monkeypatch.setattr("server.config_file.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pipx install"):

@@ -23,7 +23,6 @@ from server.app import Parts, open_parts
 from server.cli.runs import console, output
 from server.cli.trial.project import QUESTIONS, Question, write_project
 from server.cli.trial.results import Measurement, best, load_results, save_results
-from server.client_configs.clients import read_text
 from server.client_configs.documents import changed
 from server.client_configs.files import replace
 from server.client_configs.jsonc import Place
@@ -31,7 +30,7 @@ from server.config import ModelSettings, RunSettings, Settings, UpstreamSettings
 from server.config_file import own_file, shipped_file
 from server.environment import VARIABLES
 from server.runs.execution import START_SECONDS
-from server.text import counted
+from server.text import counted, read_text
 
 MEMORY_SHARE = 0.8
 """Of this machine's memory: larger weights are not tried unless they are named."""
@@ -106,10 +105,8 @@ async def _pairs(settings: ModelSettings, named: Sequence[str]) -> list[Pair]:
     """The pairs to measure. Raises `ConfigError` if Ollama cannot be asked for one of them."""
     server = await ollama.probe(settings.host)
     if server is None:
-        raise ConfigError(
-            f"Ollama does not answer at {ollama.host_url(settings.host)}; start it with "
-            "`ollama serve`, or set OLLAMA_HOST to the address where it listens"
-        )
+        async with ollama.OllamaClient(settings.host) as client:
+            raise client.absent()
     pairs = [_pair(each) for each in named]
     missing = [name for name in dict.fromkeys(chain(*pairs)) if not server.has(name)]
     if missing:

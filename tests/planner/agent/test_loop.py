@@ -1346,14 +1346,14 @@ async def test_the_plan_alone(pool: DictionaryPool) -> None:
 # What may not run, and what is not spent
 
 
+async def planning(pool: DictionaryPool, tool: str, **request: Any) -> Ran:
+    """A run whose model plans a call of this tool, whatever the grammar permits."""
+    turns = nowhere(), Unconstrained(plan(tool)), deep(conclusion(ANSWER))
+    return await planned(*turns, pool=pool, prompt=QUESTION, **request)
+
+
 async def test_an_invented_tool_does_not_exist(pool: DictionaryPool) -> None:
-    ran = await planned(
-        nowhere(),
-        Unconstrained(plan("read_fiel")),
-        deep(conclusion(ANSWER)),
-        pool=pool,
-        prompt=QUESTION,
-    )
+    ran = await planning(pool, "read_fiel")
     tool, outcome, result = ran.results[-1]
     assert (tool, outcome) == ("read_fiel", Outcome.ERROR)
     assert result.startswith(
@@ -1366,13 +1366,7 @@ async def test_an_invented_tool_does_not_exist(pool: DictionaryPool) -> None:
 
 
 async def test_a_tool_that_writes_is_refused_with_the_reason(pool: DictionaryPool) -> None:
-    ran = await planned(
-        nowhere(),
-        Unconstrained(plan("write_file")),
-        deep(conclusion(ANSWER)),
-        pool=pool,
-        prompt=QUESTION,
-    )
+    ran = await planning(pool, "write_file")
     _, outcome, result = ran.results[-1]
     assert outcome is Outcome.ERROR
     assert "refused" in result
@@ -1386,14 +1380,7 @@ async def test_a_tool_that_writes_is_refused_with_the_reason(pool: DictionaryPoo
 
 async def test_a_plan_that_only_reads_cannot_change_anything(pool: DictionaryPool) -> None:
     """Of a request that wants to know something; its policy would ask for the change."""
-    ran = await planned(
-        nowhere(),
-        Unconstrained(plan("write_file")),
-        deep(conclusion(ANSWER)),
-        pool=pool,
-        prompt=QUESTION,
-        **ALLOWED,
-    )
+    ran = await planning(pool, "write_file", **ALLOWED)
     _, outcome, result = ran.results[-1]
     assert outcome is Outcome.ERROR
     assert result == "write_file may change something, and only a planned step may do that."

@@ -201,7 +201,10 @@ async def test_missing_prompt_count_is_estimated(
 
 async def test_two_models_share_one_client(ollama: ScriptedOllama) -> None:
     client = OllamaClient(ollama.url)
-    fast, full = OllamaModel(FAST, client), OllamaModel(FULL, client, context_tokens=4096)
+    fast, full = (
+        OllamaModel(FAST, client, context_tokens=8192),
+        OllamaModel(FULL, client, context_tokens=4096),
+    )
     ollama.expect("from the fast one", model=FAST)
     ollama.expect("from the full one", model=FULL)
     texts = {}

@@ -141,7 +141,7 @@ def test_ask_puts_the_answer_into_the_schema_of_a_file(
         (
             None,
             snapshot(
-                "planloom: --schema ROOT/schema.json: cannot be read: No such file or directory; name a readable file\n"
+                "planloom: ROOT/schema.json: cannot be read: No such file or directory; name a readable file\n"
             ),
         ),
         (

@@ -236,7 +236,11 @@ def test_a_named_file_or_folder_is_taken_instead_of_all(run: Run, populated: Pat
     ]
     assert told.splitlines()[0] == "Read some.json: ~/some.json"
     assert run("init", "--from", "gone.json") == snapshot(
-        (2, "", "planloom: gone.json: cannot be read: No such file or directory\n")
+        (
+            2,
+            "",
+            "planloom: gone.json: cannot be read: No such file or directory; name a readable file\n",
+        )
     )
     put(populated / "none.json", {"mcp": {}})
     assert run("init", "--from", "none.json") == snapshot(

@@ -440,7 +440,7 @@ async def test_what_cannot_be_served_is_refused(place: Place) -> None:
                 "invalid_value",
                 "Invalid JSON: EOF while parsing an object at line 1 column 1",
             ),
-            (400, "model", "invalid_value", "model: Field required"),
+            (400, "model", "invalid_value", "model is missing; give it."),
             (
                 404,
                 "model",

@@ -244,4 +244,4 @@ async def test_what_cannot_be_said_to_a_run_is_told(place: Place, ollama: Script
         assert await refused("elsewhere") == snapshot(
             "Invalid JSON: expected value at line 1 column 1"
         )
-        assert await refused('{"hint": 5}') == snapshot("hint: Input should be a valid string")
+        assert await refused('{"hint": 5}') == snapshot("hint: should be a valid string")

@@ -119,7 +119,7 @@ async def test_a_large_result_is_linked_and_read_whole(
         (whole,) = await caller.client.read_resource(link.uri)
         pasted = await caller.call("get_run", run_id=run_id, iteration=0)
         for wrong in ("1", "-1", "x", "1e9"):
-            with pytest.raises(Exception, match="has 1 iteration, counted from 0"):
+            with pytest.raises(Exception, match="there are 1, counted from 0"):
                 await caller.client.read_resource(f"run://{run_id}/result/{wrong}")
         templates = await caller.client.list_resource_templates()
     assert isinstance(shown, TextContent)

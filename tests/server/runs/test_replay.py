@@ -1035,32 +1035,6 @@ async def test_runs_on_the_command_line(place: Place, ollama: ScriptedOllama) ->
     assert "## Ended: answered" in shown.stdout
 
 
-# A journal of an older format
-
-
-async def test_a_journal_of_an_older_format_is_taken_along(
-    place: Place, ollama: ScriptedOllama
-) -> None:
-    ollama.expect(found(ANSWER))
-    async with place.client() as caller:
-        done = await caller.call("plan_and_answer", prompt=QUESTION)
-    run_id = (done.structured_content or {})["run_id"]
-    changed(
-        place,
-        "DROP TABLE letter",
-        "CREATE TABLE letter (run TEXT NOT NULL, kind TEXT NOT NULL, data TEXT NOT NULL)",
-        "PRAGMA user_version = 1",
-    )
-    ollama.expect(Hang())
-    async with place.client() as one, place.client() as two:
-        kept = await one.call("get_run", run_id=run_id)
-        run_id = await one.begin(QUESTION)
-        await ollama.arrived(2)
-        ended = await two.call("cancel_run", run_id=run_id)
-    assert text(kept) == text(done)
-    assert (ended.structured_content or {})["status"] == "cancelled"
-
-
 # A journal that cannot be written
 
 
