@@ -160,7 +160,8 @@ class Changes:
         unsent = [each for each in calls if each.upstream is None]  # a tool may say the same
         if held := [each for each in unsent if each.result.startswith(sources.NOT_MADE)]:
             why, _, _ = held[-1].result.removeprefix(sources.NOT_MADE).rpartition(". ")
-            return "failed", f"{held[-1].tool} was not called: {one_line(why, MAX_COMPLAINT_CHARS)}"
+            status: FinalStatus = "partial" if held[-1].result == sources.NOT_DUE else "failed"
+            return status, f"{held[-1].tool} was not called: {one_line(why, MAX_COMPLAINT_CHARS)}"
         return "failed", NO_CALL
 
     def claimed(self, answer: str) -> list[str]:

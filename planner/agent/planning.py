@@ -67,7 +67,11 @@ class Planner:
         calls = (await self.steps.follow(decision))[: self.budget.calls_left]
         step = self.state.step
         if self.changes.looked_up_for(calls[0]):
-            calls[0] = await self.asker.select_to_do(calls[0])
+            chosen = await self.asker.select_to_do(calls[0])
+            if chosen is None:
+                self.caller.decline(calls[0])
+                return None
+            calls[0] = chosen
         elif step and step.offered and not isinstance(decision, Stay):
             calls[0] = await self.asker.select_for_step(step, calls[0])
         several = len(calls) > 1
@@ -164,6 +168,8 @@ class Planner:
         call = Call(prompt=following, tool=tool)
         if alternatives := self.changes.alternatives(tool):
             chosen = await self.asker.select_to_do(call, [*alternatives])
+            if chosen is None:
+                return None
             call = chosen.model_copy(update={"prompt": alternatives[chosen.tool]})
         return MoveOn(notes="", objective=call.prompt, tool_calls=[call])
 

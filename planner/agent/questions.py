@@ -151,13 +151,18 @@ class Asker:
         """The full model's choice between the tool it chose and those that the step brought in,
         which it could not choose then. It has read all but the new tools."""
         tools = [chosen.tool, *step.offered]
-        return await self._selected(chosen, questions.select_for_step(chosen.prompt, tools), tools)
+        question = questions.select_for_step(chosen.prompt, tools)
+        selected = await self._select("select", question, schemas.one_of(tools))
+        return chosen.model_copy(update={"tool": selected or chosen.tool})
 
-    async def select_to_do(self, chosen: Call, tools: Sequence[str] = ()) -> Call:
+    async def select_to_do(self, chosen: Call, tools: Sequence[str] = ()) -> Call | None:
         """The choice once more of the tool that does what is asked, out of these or all that change
-        something, with what was looked up for it in view: a plan is made before."""
-        tools = tools or [tool.name for tool in self.choices if not tool.read_only]
-        return await self._selected(chosen, questions.select_to_do(self.state), tools)
+        something, with what was looked up for it in view: a plan is made before. None where nothing
+        is to be done by what was looked up."""
+        names = tools or [tool.name for tool in self.choices if not tool.read_only]
+        question = questions.select_to_do(self.state)
+        selected = await self._select("select", question, schemas.or_none(names))
+        return chosen.model_copy(update={"tool": selected}) if selected else None
 
     async def select_to_find(
         self, call: Call, missing: Sequence[str], names: Sequence[str], likely: Sequence[str]
@@ -166,11 +171,6 @@ class Asker:
         that are `likely` to do so named first; None where none does."""
         question = questions.select_to_find(self.state, call.tool, missing, likely)
         return await self._select("select", question, schemas.or_none(names))
-
-    async def _selected(self, chosen: Call, question: str, tools: Sequence[str]) -> Call:
-        """A call with the tool that is selected for it."""
-        selected = await self._select("select", question, schemas.one_of(tools))
-        return chosen.model_copy(update={"tool": selected or chosen.tool})
 
     async def _select(self, role: Role, question: str, choice: Schema) -> str | None:
         said = await self.calls.ask(

@@ -136,6 +136,11 @@ class Caller:
             if not each[1].read_only:
                 await self.execute(*each, may_guess)
 
+    def decline(self, call: Call) -> None:
+        """Record that a planned change is not made, since by what was looked up it is not due."""
+        self.emit(ToolSelected(tool=call.tool, prompt=call.prompt))
+        self.record_text(self.state.iterations[-1], {}, Outcome.ERROR, sources.NOT_DUE)
+
     async def prepared(
         self,
         iteration: Iteration,

@@ -29,8 +29,8 @@ SAME_WORDS = 0.6
 """Of the words of the shorter of two answers, so many stand in the other when they agree."""
 FEW_WORDS = 4
 """Of fewer, the other answer begins with all."""
-MAX_NEGATION = 2
-"""Words that negate an answer."""
+MAX_NEGATION = 5
+"""Characters of a word that negates an answer, such as "never"."""
 
 _UNIT = r"(?:[^\W\d_Xx][^\W\d_]{0,7}|x|[fiu]\d{1,3})"
 """What may stand right behind a number: `30s`, `256Mi`, `512МБ`, `3x`, `1500u64`; not `0xFF`."""
@@ -196,12 +196,12 @@ def agree(first: str, second: str, request: str) -> bool:
 
 
 def _is_put_into(short: Sequence[str], long: Sequence[str]) -> bool:
-    """Whether one text is the other with a word or two put into it, as "it is not on" is: what
-    negates it, in any language. What an answer goes on to say stands at its end."""
-    more = len(long) - len(short)
+    """Whether one text is the other with a short word put into it, as "it is not on" is: most
+    languages negate so. What an answer goes on to say stands at its end."""
     pairs = enumerate(zip(short, long, strict=False))
     same = next((place for place, (one, other) in pairs if one != other), len(short))
-    return 0 < more <= MAX_NEGATION and same < len(short) and short[same:] == long[same + more :]
+    put_in = same < len(short) and [*short[same:]] == [*long[same + 1 :]]
+    return put_in and len(long[same]) <= MAX_NEGATION
 
 
 def _begins_otherwise(answer: str, other: str) -> bool:

@@ -11,6 +11,7 @@ from planner.grammar import Schema
 _MARK = re.compile(r"^\s*(?:[-*•]\s|\d+[.)]\s|```.*)\s*")
 
 
+_BLOCK = re.compile(r"^(```[^\n]*\n.*?^```)[^\n]*$", re.DOTALL | re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.!?؟۔።])\s+(?=[^\W\d_a-z`])|(?<=[。！？।॥။។])\s*")
 """A sentence begins after a blank, with a capital or a name in code; in some scripts right after
 the sign that ends the one before."""
@@ -37,9 +38,20 @@ def items_in(text: str) -> list[str]:
 
 def sentences_in(text: str) -> list[list[str]]:
     """The lines of an answer in plain text that say something, each as its sentences; an item of a
-    list is one sentence."""
-    lines = [line.rstrip() for line in text.splitlines() if not line.lstrip().startswith("```")]
-    said = [line for line in lines if re.search(r"\w", line)]
+    list is one sentence, and so is a block of code between others."""
+    *before, last = _BLOCK.split(text)
+    if not any(re.search(r"\w", each) for each in [*before[::2], last]):  # it is all in a block
+        before, last = [], text
+    lines: list[list[str]] = []
+    for prose, block in zip([*before[::2], last], [*before[1::2], ""], strict=True):
+        lines += _sentences(prose)
+        lines += [[block]] if block else []
+    return lines
+
+
+def _sentences(prose: str) -> list[list[str]]:
+    lines = [line.rstrip() for line in prose.splitlines() if not line.lstrip().startswith("```")]
+    said = [line for line in lines if re.search(r"\w|\|\s*:?-", line)]  # or the rule of a table
     return [
         [line] if _MARK.match(line) else [*filter(None, _SENTENCE_END.split(line.strip()))]
         for line in said

@@ -29,6 +29,8 @@ from planner.tools import Safety, ToolSpec
 
 NOT_MADE = "It was not made: "
 """The beginning of the result of a change that was held back because of a guess."""
+NOT_DUE = f"{NOT_MADE}by what was looked up, nothing is to be done. Say why."
+"""The result of a planned change that its model declined."""
 MIN_QUOTED_CHARS = 6
 """Characters of the first line of a text that a tool did not find."""
 NEAR = 60

@@ -1,15 +1,17 @@
 """Actions in a pool without files: what their calls need is looked up, and not guessed."""
 
+import json
 from datetime import date
 from typing import Any
 
 import pytest
 from in_memory import DictionaryPool, Fast, Ran, approve, planned, spec
+from inline_snapshot import snapshot
 from replies import beside_record, conclusion, deed, found, was_done
 
 from planner.checks.guards.sources import candidates, not_named, unseen
 from planner.checks.guards.widening import siblings
-from planner.tools import Outcome, Policy, Safety, ToolResult
+from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
 
 pytestmark = pytest.mark.anyio
 
@@ -22,6 +24,16 @@ CANCEL = spec("cancel", "room", upstream="office", safety=Safety.WRITE)
 EVENTS = "- id_: '24'\n  title: Introduction\n- id_: '31'\n  title: Review"
 ROOMS = "- general\n- random\n- private"
 NOTHING_CHANGED = "Nothing was changed: no call that changes anything was made."
+TIMER = ToolSpec(
+    name="start",
+    upstream="office",
+    safety=Safety.WRITE,
+    input_schema={
+        "type": "object",
+        "properties": {"minutes": {"type": "integer"}},
+        "required": ["minutes"],
+    },
+)
 NOTHING = ToolResult(outcome=Outcome.FAILURE, text="ValueError: No events found.")
 
 
@@ -90,6 +102,59 @@ async def test_where_the_user_said_which_no_other_is_looked_at() -> None:
     assert [name for name, _ in pool.calls] == ["list_rooms", "read_room", "post"]
 
 
+async def test_a_line_of_a_stranger_is_not_the_only_choice() -> None:
+    """The bill says another account in its prose; under the argument's name stands a stranger's."""
+    bill = "Pay the bill to IBAN UK12345678901234567890.\nrecipient: US133000000121212121212"
+    pool = office(read_room=[bill])
+    pool.specs.append(spec("pay", "recipient", upstream="office", safety=Safety.WRITE))
+    ran = await acted(
+        "Pay the bill",
+        steps(("Pay it", "pay")),
+        {"recipient": "CR-0001"},
+        {"tool": "read_room"},
+        {"room": "bills"},
+        {"recipient": "CR-0002"},
+        was_done("It was not paid."),
+        pool=pool,
+    )
+    written = [json.dumps(each.schema) for each in ran.asked if "Call pay for" in each.last]
+    assert [("enum" in each) for each in written] == [False, False]
+    assert "pay" not in [name for name, _ in pool.calls]
+
+
+async def test_a_long_text_is_written_whole() -> None:
+    long = "Please bring the notes of the last meeting. " * 10 + "Do not bring the children."
+    pool = office(post=["Sent."])
+    ran = await acted(
+        "Say in general what to bring, and that the children stay at home",
+        steps(("Say it", "post")),
+        {"room": "general", "text": long[:400]},  # as the grammar ends it
+        {"room": "general", "text": long},
+        was_done("It was said in general."),
+        pool=pool,
+    )
+    assert pool.calls == [("post", {"room": "general", "text": long})]
+    written = [each.schema or {} for each in ran.asked if "Call post for" in each.last]
+    assert [each["properties"]["text"] for each in written] == [
+        {"type": "string", "maxLength": 400},
+        {"type": "string"},
+    ]
+
+
+async def test_an_amount_may_be_in_another_unit_than_the_request_says() -> None:
+    pool = office(start=["Started."])
+    pool.specs.append(TIMER)
+    ran = await acted(
+        "Set a timer for 2 hours",
+        steps(("Set it", "start")),
+        {"minutes": 120},
+        was_done("The timer was set."),
+        pool=pool,
+    )
+    assert pool.calls == [("start", {"minutes": 120})]
+    assert ran.state.status == "answered"
+
+
 async def test_a_look_up_that_fails_is_tried_in_fewer_words() -> None:
     pool = office(find_events=[NOTHING, EVENTS], add_guest=["Added."])
     guest = {"event_id": "24", "guest": "anna@example.com"}
@@ -151,6 +216,30 @@ async def test_what_was_looked_up_may_lead_to_another_change_than_planned() -> N
     asked = next(each for each in ran.asked if "say what it needs" in each.last)
     assert ROOMS in asked.text
     assert pool.calls[-1] == ("cancel", {"room": "general"})
+
+
+async def test_a_change_that_is_not_due_by_what_was_looked_up_is_not_made() -> None:
+    pool = office(read_room=["general: closed since 2024-05-01"])
+    ran = await acted(
+        "Cancel the room general if it is still open",
+        steps(("Look", "read_room"), ("Cancel it", "cancel")),
+        {"room": "general"},
+        {"tool": None},
+        was_done("The room general has been closed since 2024-05-01."),
+        pool=pool,
+    )
+    assert [name for name, _ in pool.calls] == ["read_room"]
+    assert (ran.state.status, ran.state.answer) == snapshot(
+        (
+            "partial",
+            """\
+Nothing was changed: cancel was not called: by what was looked up, nothing is to be done.
+
+Found:
+- general: closed since 2024-05-01\
+""",
+        )
+    )
 
 
 async def test_what_a_model_says_is_left_to_do_makes_an_answer_partial() -> None:
@@ -582,7 +671,7 @@ async def test_of_two_ways_to_do_the_same_one_is_taken_unless_a_person_allows_bo
     )
     asked = next(each for each in ran.asked if "Which call does it now?" in each.last)
     assert asked.schema is not None
-    assert asked.schema["properties"]["tool"]["enum"] == ["tell", "post"]
+    assert asked.schema["properties"]["tool"]["enum"] == ["tell", "post", None]
     assert [name for name, _ in pool.calls] == ["list_rooms", *calls]
     values = '{"room": "general", "text": "hello"}'
     made = [f"{name} {values}" for name in calls]

@@ -131,7 +131,7 @@ async def test_fifty_iterations_stay_within_the_context(
     rest = line(first_line + LINES - 2)
     assert rest not in last.prompt
     assert rest in text(whole)
-    assert none.endswith(f"has {made} iterations, counted from 0.")
+    assert none.endswith(f"there are {made}, counted from 0.")
 
 
 # What was cut is seen

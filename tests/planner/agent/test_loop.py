@@ -24,6 +24,7 @@ from in_memory import (
     planned,
     spec,
 )
+from ollama_replies import Answer
 from planted import CLASS, CONSTANT, FUNCTION, SOURCE, VALUE
 from pydantic import ValidationError
 from replies import conclusion, deep, found, move_on, nowhere, plan, second, stay, was_done, words
@@ -354,6 +355,80 @@ async def test_what_another_upstream_is_named_for_is_not_looked_for_in_the_proje
     )
     assert [name for name, _ in pool.calls] == ["query"]
     assert ran.state.status == "answered"
+
+
+async def test_small_talk_that_claims_something_is_looked_up(pool: DictionaryPool) -> None:
+    ran = await planned(
+        talk(f"{CONSTANT} is 9999."),
+        found(f"{CONSTANT} is {VALUE}."),
+        second(str(VALUE)),
+        pool=pool,
+        prompt=f"What is {CONSTANT}?",
+    )
+    assert (ran.state.status, ran.state.answer) == ("answered", f"{CONSTANT} is {VALUE}.")
+
+
+async def test_an_explanation_that_was_read_as_an_order_is_shown(pool: DictionaryPool) -> None:
+    pool.specs = [SEARCH, READ]
+    ran = await planned(
+        brief("action", "phoenix"),
+        brief("short answer", "phoenix"),
+        found(ANSWER),
+        second("jobs/other.py"),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+    )
+    assert ran.state.status == "partial"
+    assert ran.state.answer.startswith(ANSWER)
+    assert ran.state.reason == "Two readings of the results differ: jobs/other.py"
+
+
+async def test_what_a_model_looked_for_or_noted_is_no_result(pool: DictionaryPool) -> None:
+    pool.specs = [spec("ask_docs", "query")]
+    pool.results = {"ask_docs": ["The gateway passes requests on.", "It has two sides."]}
+    ran = await planned(
+        plan("ask_docs"),
+        {"query": "gateway timeout of 4200 seconds"},
+        nowhere(),
+        move_on("ask_docs", "Read on") | {"notes": "The gateway has a timeout of 4200 seconds."},
+        {"query": "gateway"},
+        nowhere(),
+        conclusion("The timeout is 4200 seconds."),
+        pool=pool,
+        prompt="What is the timeout of the gateway?",
+    )
+    assert (ran.state.status, ran.state.unsupported) == ("partial", ["4200"])
+
+
+async def test_a_conclusion_of_a_decision_is_read_twice_like_any_answer(
+    pool: DictionaryPool,
+) -> None:
+    pool.specs = [spec("ask_docs", "query")]
+    pool.results = {"ask_docs": ["The gateway is encrypted since 2020 for 30 users."]}
+    ran = await planned(
+        plan("ask_docs"),
+        {"query": "gateway"},
+        nowhere(),
+        conclusion("It has 30 users."),
+        second("2020"),
+        pool=pool,
+        prompt="How many users does the gateway have?",
+    )
+    assert ran.state.status == "partial"
+    assert ran.state.reason == "Two readings of the results differ: 2020"
+
+
+async def test_a_reply_that_was_cut_off_gets_more_room(
+    ollama: ScriptedOllama, place: Place
+) -> None:
+    ollama.expect(Answer('{"assessment":"', done_reason="length"))
+    ollama.expect(found(ANSWER))
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt=QUESTION)
+    assert (result.whole or {})["status"] == "answered"
+    cut, again = (each for each in ollama.requests if "found_in" in each.properties)
+    assert again.options["num_predict"] == 2 * cut.options["num_predict"]
+    assert "it was cut off" in again.last
 
 
 async def test_a_word_that_is_the_name_of_another_upstream_too_is_looked_for(

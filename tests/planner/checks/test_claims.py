@@ -26,6 +26,10 @@ from planner.state import Iteration, RunState
         ("Yes", "yes, it does", True),
         ("Blue", "Red", False),
         ("It is on.", "It is not on.", False),
+        ("The cache is used if pages are set.", "The cache is not used if pages are set.", False),
+        ("Es ist immer aktiv, wenn man es startet.", "Es ist aktiv, wenn man es startet.", False),
+        ("Yes, enabled by default", "Yes, it is enabled by default.", True),
+        ("It is used for pages.", "It is used for pages that are large.", True),
         ("The Blue Hall", "It takes place at the Blue Hall.", True),
         ("The Blue Hall", "It takes place at the Blue Tower.", False),
         ("The Blue Hall", "At 19:00, at the Blue Hall of 1902.", True),
@@ -69,6 +73,16 @@ def test_two_answers_agree_if_one_claims_what_the_other_says(
         ("There are 500 users.", "5 admins", ["500"]),
         ("It is 45 %.", "share = 0.45", []),
         ("Es sind ca.30 Personen", "20 Personen", ["30"]),
+        ("It is `timeout=30`.", "timeout: int = 30", []),
+        ("It is `timeout=31`.", "timeout: int = 30", ["timeout=31"]),
+        ("It is `Client.connect()`.", "class Client:\n    def connect(self, host):", []),
+        (
+            "It is `Client.close()`.",
+            "class Client:\n    def connect(self, host):",
+            ["Client.close()"],
+        ),
+        ("It is `2**attempt`.", "delay = 2 ** attempt", []),
+        ('It says "requests are retried".', "Requests are\nretried.", []),
     ],
 )
 def test_what_no_result_says(answer: str, text: str, missing: list[str]) -> None:
