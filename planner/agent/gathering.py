@@ -7,7 +7,7 @@ has no files either, nothing can be gathered and a plan chooses the tools.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -54,10 +54,16 @@ from planner.tools import Outcome, ToolSpec
 
 MAX_SINGLE = 10
 """The words that are searched for one by one."""
+MAX_FAILED = 3
+"""Of them in a row, that the search refuses before it is taken for one that does not work."""
+CUT_AT = 10
+"""Limits of searches are multiples of this number of lines."""
 MAX_FILES = 6
 """Files that are read whole for one question."""
 INTRODUCTION = "README.md"
 """The file in which a project says what it is."""
+MAX_DEFINING_FILES = 2
+"""Files that may define a name of the question, so that it says which of them to read."""
 MAX_DEFINING = 4
 """Files read for what the definitions in these mention, for a long answer."""
 REGION = 30
@@ -195,6 +201,8 @@ class Gatherer:
             iteration, found = await self._lines(tool, chosen, spelled_out(chosen, question, more))
             if found or (iteration.outcome is Outcome.SUCCESS and empty(iteration.result)):
                 if chosen == options[0]:
+                    if len(found) % CUT_AT == 0:
+                        found = await self._completed(tool, chosen, found)
                     self.absent = absent(question, more, chosen, found)
                 return iteration, found
         if options and iteration.outcome is Outcome.FAILURE and not self.plain_patterns:
@@ -202,12 +210,28 @@ class Gatherer:
             return await self._searched(tool, question, more)
         newest: Iteration | None = None
         lines: list[Hit] = []
-        answers = bool(options) and iteration.outcome is Outcome.SUCCESS
-        for term in options[0][:MAX_SINGLE] if answers else ():
+        failed = 0
+        refused = bool(options) and iteration.outcome in (Outcome.SUCCESS, Outcome.FAILURE)
+        for term in options[0][:MAX_SINGLE] if refused else ():
             iteration, found = await self._lines(tool, [term], spelled_out([term], question, more))
             if found:
                 newest, lines = iteration, [*lines, *found]
+            failed = failed + 1 if iteration.outcome is Outcome.FAILURE else 0
+            if failed == MAX_FAILED:
+                break
         return newest, list(dict.fromkeys(lines))
+
+    async def _completed(self, tool: ToolSpec, terms: Sequence[str], found: list[Hit]) -> list[Hit]:
+        """What a search found, which may have ended at its tool's limit: if the rarest word alone
+        brings lines that are not among these, each word is searched for."""
+        lower = [hit.text.lower() for hit in found]
+        rarest = min(terms, key=lambda term: sum(term.lower() in text for text in lower))
+        _, lines = await self._lines(tool, [rarest], [rarest]) if found else (None, [])
+        if {*lines} <= {*found}:
+            return found
+        for term in [each for each in terms if each != rarest][: MAX_SINGLE - 1]:
+            lines += (await self._lines(tool, [term], [term]))[1]
+        return list(dict.fromkeys([*found, *lines]))
 
     async def _lines(
         self, tool: ToolSpec, terms: Sequence[str], spelled: Sequence[str]
@@ -361,13 +385,17 @@ def _defining_files(found: Sequence[Hit], names: set[str]) -> list[str]:
 
 def _best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list[str]:
     """The files that define something whose name is a word of the question, and then the files with
-    the best places. A place is a group of hits near each other in a file; places are ranked."""
+    the best places. A place is a group of hits near each other in a file; places are ranked. What
+    many files define, such as `default:` and `name:`, is a word like others."""
     best = ranked(hits.as_passages(found, REGION), question, " ".join(more))
-    return list(
-        dict.fromkeys(
-            [*_defining_files(found, {*tokens(question)}), *(place.source for place in best)]
-        )
-    )
+    asked = {*tokens(question)}
+    defining: dict[str, set[str]] = defaultdict(set)
+    for hit in found:
+        if (name := defined_in(hit.text)) and name[0] in asked:
+            defining[name[0]].add(hit.path)
+    telling = {name for name, paths in defining.items() if len(paths) <= MAX_DEFINING_FILES}
+    files = [*_defining_files(found, telling), *(place.source for place in best)]
+    return list(dict.fromkeys(files))
 
 
 def last_gathered(iterations: Sequence[Iteration]) -> Iteration | None:

@@ -70,7 +70,8 @@ def readable(result: str) -> str:
     if _LAID_OUT.match(result) and "\\n" not in result:
         return result
     try:
-        return _laid_out(json.loads(result))
+        value = json.loads(result, parse_float=str)  # 3.10 is not 3.1
+        return _laid_out(value) if isinstance(value, dict | list | str) else result
     except RecursionError:
         return result
     except ValueError:
@@ -83,8 +84,8 @@ def readable(result: str) -> str:
 def _laid_out(value: Any) -> str:
     if matches := _matches(value):
         return "\n".join(matches)
-    if not isinstance(value, dict | list):
-        return str(value)
+    if isinstance(value, str):
+        return value
     return "\n".join(_outline(value)) or "(nothing)"
 
 

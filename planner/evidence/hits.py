@@ -3,14 +3,18 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from planner.passage import Passage
 
+_JSON = re.compile(r"(?m)(?<=\n)(?=[\[{])")
+"""Where JSON may begin below a text."""
 _COLOUR = re.compile(r"\x1b\[[\d;]*[mK]")
 _PLACE = re.compile(r"\s*(?:>|\.{3})?\s*((?:[A-Za-z]:(?=[\\/]))?[^\s:][^:\n]*?):(\d+)[:-](.*)")
 _NUMBERED = re.compile(r"\s*(?:>|\.{3})?\s*(\d+):(.*)")
-_UNDER_PATH = re.compile(r"(\d+)[:-](.*)")
+_UNDER_PATH = re.compile(r"\s*(?:[Ll](?:ine )?)?(\d+)(?::\d+)?[:-](.*)")
+_COLUMN = re.compile(r"\d+:")
 _BESIDE = re.compile(r"-(\d+)(?=-)")
 _FILE = re.compile(r"(?:[A-Za-z]:)?[^\s:;,=<>\"']*(?:[/\\][^\s:;,=<>\"'(){}]+|\w\.[A-Za-z]\w{0,5})")
 """What can only be the path of a file, by a slash or an extension."""
@@ -26,20 +30,25 @@ class Hit(NamedTuple):
 
 def of_search(result: str) -> list[Hit]:
     """The lines of a search's result, each once: of `path:12:text` lines, of `12:text` lines below
-    their path, or of JSON that holds numbered lines by path or records with a path, a line's number
-    and its text. Empty where it is none of these."""
-    try:
-        value = json.loads(result)
-    except (ValueError, RecursionError):
-        found = _of_lines(_COLOUR.sub("", result).splitlines())
-    else:
-        found = _of_json(value)
-    return list(dict.fromkeys(found))
+    their path, or of JSON, also below a text, that holds numbered lines by path or records with a
+    path, a line's number and its text. Empty where it is none of these."""
+    value = _json_in(result)
+    lines = _COLOUR.sub("", result).splitlines()
+    return list(dict.fromkeys(_of_lines(lines) if value is None else _of_json(value)))
+
+
+def _json_in(result: str) -> Any:
+    """The JSON that a result is or ends with; None if it has none."""
+    for at in (0, *(each.start() for each in _JSON.finditer(result))):
+        with suppress(ValueError, RecursionError):
+            return json.loads(result[at:])
+    return None
 
 
 def _of_lines(lines: list[str]) -> Iterator[Hit]:
     placed = [_PLACE.fullmatch(line) for line in lines]
     paths = {match[1] for match in placed if match}
+    columns = all(_COLUMN.match(match[3]) for match in placed if match)
     heading = ""
     for line, place in zip(lines, placed, strict=True):
         if under := _UNDER_PATH.fullmatch(line) if heading else None:
@@ -47,9 +56,11 @@ def _of_lines(lines: list[str]) -> Iterator[Hit]:
         elif beside := _beside(line, paths):
             yield beside
         elif place:
-            yield _hit(*place.groups())
+            path, number, text = place.groups()
+            yield _hit(path, number, _COLUMN.sub("", text, count=1) if columns else text)
         elif line != "--":  # between two places of a file
-            heading = line if _FILE.fullmatch(line) else ""
+            bare = line.strip().rstrip(":")
+            heading = bare if _FILE.fullmatch(bare) else ""
 
 
 def _hit(path: str, line: str, text: str) -> Hit:
@@ -65,11 +76,18 @@ def _beside(line: str, paths: set[str]) -> Hit | None:
     return None
 
 
-def _of_json(value: Any) -> Iterator[Hit]:
+def _of_json(value: Any, path: str = "") -> Iterator[Hit]:
+    """The lines in JSON; `path`: of the file that has them, if that stands around them."""
     if isinstance(value, dict):
         yield from filter(None, by_path(value))
     for records in value.values() if isinstance(value, dict) else [value]:
-        yield from filter(None, map(_of_record, records if isinstance(records, list) else []))
+        for record in records if isinstance(records, list) else []:
+            if hit := _of_record(record, path):
+                yield hit
+            elif isinstance(record, dict):
+                texts = [each for each in record.values() if isinstance(each, str)]
+                [own] = [each for each in texts if _FILE.fullmatch(each)][:1] or [""]
+                yield from _of_json(record, own) if own else ()
 
 
 def by_path(value: dict[str, Any]) -> Iterator[Hit | None]:
@@ -93,13 +111,15 @@ def _of_fields(path: str, fields: dict[str, Any]) -> Hit | None:
     return None
 
 
-def _of_record(record: Any) -> Hit | None:
-    """The line that a record is about, whatever its fields are called: one number, one path, and
-    one other text."""
+def _of_record(record: Any, path: str) -> Hit | None:
+    """The line that a record is about, whatever its fields are called: one number, one path if that
+    is not known, and one other text."""
     fields = list(record.items()) if isinstance(record, dict) else []
     values = [each for _, each in fields]
     numbers = [each for name, each in fields if type(each) is int and "col" not in name.lower()]
     texts = [each for each in values if isinstance(each, str)]
+    if path and len(numbers) == len(texts) == 1:
+        return Hit(path.removeprefix("./"), numbers[0], texts[0])
     paths = [each for each in texts if _FILE.fullmatch(each)]
     if len(numbers) == len(paths) == 1 and len(texts) == 2:
         (text,) = (each for each in texts if each not in paths)

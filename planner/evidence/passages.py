@@ -19,6 +19,10 @@ LIKELIEST = 1000
 next to the answer."""
 MAX_LINE = 300
 """Characters of a line; the rest of a longer one, such as minified code, is left out."""
+MAX_PROSE = 2500
+"""The same for a line of prose, which may be a whole paragraph."""
+MAX_WORD = 12
+"""Characters of a word of prose, on the average, with the blank behind it."""
 MAX_NESTED = 20
 """Units around a unit; a deeper one is cut by its size, since each level reads all its lines."""
 
@@ -43,13 +47,13 @@ _UNDERLINE = re.compile(r"([=\-~^\"'#*+.])\1{2,}")
 
 def split_lines(text: str) -> list[str]:
     """The lines of a file as editors and searches count them, without their ends."""
-    found = re.split(r"\r\n?|\n", text)
+    found = re.split(r"\r\n?|\n", text.removeprefix("\ufeff"))
     return found if found[-1] else found[:-1]
 
 
 def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
     """The passages of a file, in their order."""
-    lines = [_OTHER_ENDS.sub(" ", line[:MAX_LINE]).rstrip() for line in split_lines(text)]
+    lines = [_OTHER_ENDS.sub(" ", _readable(line)).rstrip() for line in split_lines(text)]
     marked = path.lower().endswith((".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc"))
     units = _sections(lines) if marked else _divided(lines, 0, len(lines) - 1, ())
     passages = []
@@ -67,6 +71,12 @@ def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
                 )
             )
     return passages
+
+
+def _readable(line: str) -> str:
+    """A line without the rest of what is too long for a line of code; prose has blanks."""
+    is_prose = line.count(" ") * MAX_WORD > len(line)
+    return line[: MAX_PROSE if is_prose else MAX_LINE]
 
 
 def of_document(source: str, text: str, upstream: str = "") -> list[Passage]:
@@ -94,7 +104,8 @@ def _depth(line: str) -> int:
     expanded = line.expandtabs(4)
     text = expanded.lstrip()
     # A further line of a comment begins with a star, one column in from the first.
-    return len(expanded) - len(text) - (text.startswith("*") and len(text) < len(expanded))
+    starred = len(text) < len(expanded) and re.match(r"\*(?:[\s/]|$)", text) is not None
+    return len(expanded) - len(text) - starred
 
 
 def _within(line: str, above: str) -> bool:
@@ -225,8 +236,12 @@ def _sections(lines: Sequence[str]) -> Iterator[_Unit]:
         inside = tuple(number for _, number in headings if number < start)
         if _size(lines, start, end) <= MAX_UNIT:
             yield _Unit(start, end, inside)
-        else:
-            yield from _windows(lines, start, end, inside)
+            return
+        first, *further = _windows(lines, start, end, inside)
+        yield first
+        head = tuple(number for _, number in headings if number <= start)
+        for each in further:
+            yield _Unit(each.first, each.last, (*head, *_header(lines, start, each.first)))
 
     for number, line in enumerate(lines):
         under = bool(headings) and headings[-1][1] == number - 1 and line.startswith("~")
@@ -245,6 +260,14 @@ def _sections(lines: Sequence[str]) -> Iterator[_Unit]:
         elif line.strip() and start is None:
             start = number
     yield from ended(len(lines) - 1)
+
+
+def _header(lines: Sequence[str], start: int, number: int) -> tuple[int, ...]:
+    """The first row of the table that a line stands in, if that is above it."""
+    first = number
+    while first > start and lines[first - 1].startswith("|"):
+        first -= 1
+    return (first,) if first < number and lines[number].startswith("|") else ()
 
 
 def _level(lines: Sequence[str], number: int, underlines: dict[str, int]) -> int:

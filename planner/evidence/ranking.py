@@ -33,8 +33,9 @@ LEFT_OUT_WEIGHT = 0.2
 ALIKE_WEIGHT = 0.4
 """The exponent of the factor for the score of a passage that is one standard deviation closer to
 the query in meaning than the passages compared with it."""
-MAX_BEFORE_NAME = 4
-"""Words of a line up to a name that it defines: `export const NAME`, `def name`."""
+MAX_BEFORE_NAME = 6
+"""Words of a line up to a name that it defines: `export const NAME`, `private static final volatile
+long name`."""
 _ASIDE = re.compile(
     r"(?<=\bpub)\([^()]*\)|(?<=\bfunc) \([^()]*\)(?= \w)|(?<=\bdef )self\."
     r"|(?i:(?<=\bcreate )or replace |\bif not exists )"
@@ -43,6 +44,8 @@ _ASIDE = re.compile(
 Go or Ruby, a condition in SQL."""
 _MARK = re.compile(r"(\bdefp? \w+)[?!](?!\w)")
 """What a name in Ruby may end with."""
+_KEY = re.compile(r"^(\s*[{,]?\s*)([\"'])([\w.-]+)\2\s*(?::|=>)")
+"""A key in quotation marks: `"name": 1` in JSON, `'name' => 1` in PHP."""
 _SIGIL = re.compile(r"\$(?=\w+\s*=(?![=>~]))")
 """What PHP, Perl and PowerShell put before the name of a variable."""
 _ACCESSORS = re.compile(r"\{\s*(?:\w+ )?(?:get|set)\b.*")
@@ -192,12 +195,14 @@ def undefined(passages: Sequence[Passage], top: Sequence[Passage]) -> list[str]:
 
 def defined(passage: Passage) -> dict[str, int]:
     """The names that a passage's outermost lines define, in most languages, and how many words
-    stand before each."""
+    stand before each; and the keys within keys, as in YAML and JSON."""
     lines = [line for line in passage.text.splitlines() if line.strip()]
     depth = min(map(indentation, lines), default=0)
     found: dict[str, int] = {}
     for line in lines:
-        if indentation(line) == depth and (name := defined_in(line)):
+        name = defined_in(line)
+        outermost = indentation(line) == depth
+        if name and (outermost or (name[1] == 0 and not is_local(passage, line))):
             found.setdefault(*name)
     return found
 
@@ -257,7 +262,8 @@ def _opens(line: str) -> bool:
 def _bare(line: str) -> str:
     """A line without what may stand around a name beside words, and with `&` for what a type is
     made of."""
-    line = _SIGIL.sub("", _MARK.sub(r"\1", _ASIDE.sub("", line.rstrip())))
+    line = _KEY.sub(r"\1\3:", line.rstrip())
+    line = _SIGIL.sub("", _MARK.sub(r"\1", _ASIDE.sub("", line)))
     return _OF_TYPES.sub("&", _ACCESSORS.sub(";", line))
 
 

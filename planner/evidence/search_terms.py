@@ -11,6 +11,8 @@ MAX_TERMS = 24
 """The words that one search may have."""
 MIN_TERM = 3
 """Characters of a word that is searched for; a name may be shorter."""
+_TELLING = re.compile(r"[A-Z]{2,}|\d{3,}")
+"""An abbreviation or a number, which says more than other short words."""
 MIN_OWN_TERM = 5
 """The same for the question's own words; shorter ones are in every line of prose."""
 
@@ -20,7 +22,7 @@ def searches(question: str, more: Sequence[str]) -> list[list[str]]:
     beside the question, and those of its own words that are long enough to tell something."""
     asked = tokens(question)
     beside = [token for each in more for token in tokens(each)]
-    names = [token for token in [*asked, *beside] if is_name(token)]
+    names = [token for token in [*asked, *beside] if is_name(token) or _TELLING.fullmatch(token)]
     plain = [
         beginning(stem, token) for token in beside for stem in words(token) if len(stem) >= MIN_TERM
     ]

@@ -1753,7 +1753,7 @@ async def test_a_model_that_is_gone_at_the_end_says_both_reasons(pool: Dictionar
 async def test_a_look_up_that_fails_does_not_end_the_run(
     outcome: Outcome, pool: DictionaryPool
 ) -> None:
-    pool.results["search"] = [ToolResult(outcome=outcome, text="it did not work")] * 9
+    pool.results["search"] = [ToolResult(outcome=outcome, text="it did not work")] * 20
     ran = await planned(
         plan("read_file"),
         {"path": "jobs/secret.py"},
