@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from planner.agent.tool_calls import Caller
 from planner.checks.guards.arguments import takes_path, takes_paths
 from planner.checks.guards.results import empty
-from planner.evidence.listing import of_listing, paths_in, visible
-from planner.evidence.passages import of_file
+from planner.evidence.listing import folders_in, of_listing, paths_in, visible
+from planner.evidence.passages import file_text, of_file
 from planner.evidence.ranking import ranked
 from planner.passage import Passage
 from planner.state import Iteration
@@ -40,7 +40,7 @@ class FileListing:
         if tools is None:
             return None, []
         lists, reads = tools
-        listing, paths = await self._paths(lists)
+        listing, paths = await self._paths(lists, question, more)
         by_path = [Passage(source=path, first=1, last=1, text=path) for path in paths]
         best = [each.source for each in ranked(by_path, question, " ".join(more))]
         unlisted = [name for name in paths_in(question) if not any(name in path for path in paths)]
@@ -49,7 +49,7 @@ class FileListing:
         for path in list(dict.fromkeys([*unlisted, *best, *paths]))[:MAX_LISTED]:
             iteration = await self.caller.own_call(reads, _taking(reads, path), f"read {path}")
             if iteration.outcome is Outcome.SUCCESS and not empty(iteration.result):
-                passages += of_file(path, iteration.result, reads.upstream)
+                passages += of_file(path, file_text(iteration.result), reads.upstream)
                 unread = 0
             else:
                 unread += 1
@@ -57,14 +57,20 @@ class FileListing:
                 break
         return listing, passages
 
-    async def _paths(self, lists: ToolSpec) -> tuple[Iteration | None, list[str]]:
-        """The paths of all files, and the call that listed the first of them. What has no
-        extension may be a folder, which is listed too where the tool takes one. None where nothing
+    async def _paths(
+        self, lists: ToolSpec, question: str, more: Sequence[str]
+    ) -> tuple[Iteration | None, list[str]]:
+        """The paths of all files, and the call that listed the first of them. What is marked as a
+        folder, or has no extension where nothing is marked, is listed too where the tool takes one:
+        first those with words of the question, then those with few beside them. None where nothing
         in the listing looks like a path: a model may name any tool that lists something."""
         first: Iteration | None = None
         files: list[str] = []
-        folders = ["."]
-        for folder in folders:  # grows
+        folders, beside = ["."], {".": 1}
+        for _ in range(MAX_FOLDERS):
+            if not folders:
+                break
+            folder = folders.pop(0)
             call = _taking(lists, folder)
             listing = await self.caller.own_call(lists, call, f"list the files in {folder}")
             if listing.outcome is not Outcome.SUCCESS:
@@ -72,13 +78,22 @@ class FileListing:
                 continue
             first = first or listing
             inside = "" if folder == "." else f"{folder}/"
+            marked = folders_in(listing.result) if call else {}
+            found: list[str] = []
             for path in visible(of_listing(listing.result)):
                 path = path if path.startswith((inside, "/")) else f"{inside}{path}"
                 name = path.rsplit("/", 1)[-1]
-                if call and "." not in name and len(folders) < MAX_FOLDERS:
-                    folders.append(path)
-                else:
-                    files.append(path)
+                is_folder = call and marked.get(name, "." not in name)
+                (found if is_folder and path not in beside else files).append(path)
+            beside |= dict.fromkeys(found, len(found))
+            folders += found
+            by_path = [Passage(source=path, first=1, last=1, text=path) for path in folders]
+            best = {
+                each.source: n for n, each in enumerate(ranked(by_path, question, " ".join(more)))
+            }
+            folders.sort(
+                key=lambda path: (best.get(path, len(best)), beside[path], path.count("/"))
+            )
         return first, list(dict.fromkeys(files)) if any(map(paths_in, files)) else []
 
     async def _found_tools(self) -> tuple[ToolSpec, ToolSpec] | None:

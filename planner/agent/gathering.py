@@ -22,7 +22,7 @@ from planner.evidence.context import reading_characters
 from planner.evidence.hits import Hit
 from planner.evidence.listing import paths_in
 from planner.evidence.outline import outline
-from planner.evidence.passages import of_file
+from planner.evidence.passages import file_text, of_file
 from planner.evidence.ranking import (
     NOT_COMPARED,
     Alike,
@@ -162,7 +162,7 @@ class Gatherer:
             read: Iteration | None = await self.caller.look_up(self.read, path, f"read {path}")
         else:
             read = await self.files.read(path)
-        return read.result if read and read.outcome is Outcome.SUCCESS else None
+        return file_text(read.result) if read and read.outcome is Outcome.SUCCESS else None
 
     async def holding(self, name: str) -> list[str]:
         """The files in which a name stands."""

@@ -4,6 +4,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from posixpath import commonpath, dirname
 from typing import Any
 
@@ -14,7 +15,7 @@ _PATH = re.compile(
     r"(?<![\w@.+-])"  # from a word's start only: else a long word takes the square of its length
     r"(?:[\w@.+-]*(?:/[\w@.+-]+)+/?|[\w@+-][\w@.+-]*\.[A-Za-z]\w{0,5}\b|[\w@.+-]+/)"
 )
-_MARKED = re.compile(r"\s*\[\w+\] +(\S+(?: \S+)*)(?: {2,}.*)?\s*")
+_MARKED = re.compile(r"\s*\[(\w+)\] +(\S+(?: \S+)*)(?: {2,}.*)?\s*")
 """`[FILE] buoy list.txt    25 B`: a mark of its kind, the name, and what stands in a column after
 it."""
 _WHOLE = re.compile(r"/[^\s:,;]+(?: [^\s:,;]+)*")
@@ -29,11 +30,28 @@ def of_listing(result: str) -> list[str]:
         value = json.loads(result)
     except (ValueError, RecursionError):
         lines = result.splitlines()
-        paths = [entry[1] for entry in map(_MARKED.fullmatch, lines) if entry]
+        paths = [entry[2] for entry in map(_MARKED.fullmatch, lines) if entry]
         paths = paths or [path for line in lines for path in _of_line(line)]
     else:
         paths = list(_paths(value, "", _keys(value)))
     return list(dict.fromkeys(path.removeprefix("./").rstrip("/") for path in paths))
+
+
+def folders_in(result: str) -> dict[str, bool]:
+    """Whether the entries that a listing marks are folders: `[DIR] src`, `src/`, or a record with a
+    kind that differs from that of entries with an extension."""
+    lines = result.splitlines()
+    marked = {entry[2]: entry[1] for entry in map(_MARKED.fullmatch, lines) if entry}
+    with suppress(ValueError, RecursionError):
+        value = json.loads(result)
+        records = [each for each in value if isinstance(each, dict)] if value else []
+        kinds = ([each for each in record.values() if isinstance(each, str)] for record in records)
+        marked |= {pair[0]: pair[1] for pair in kinds if len(pair) == 2}
+    of_files = {kind for name, kind in marked.items() if paths_in(name) == [name]}
+    kinds_apart = len({*marked.values()} - of_files) == 1 and len(of_files) == 1
+    found = {name: kind not in of_files for name, kind in marked.items()} if kinds_apart else {}
+    ended = (line.strip() for line in lines if line.endswith("/") and " " not in line.strip())
+    return found | {each.rstrip("/").rsplit("/", 1)[-1]: True for each in ended}
 
 
 def _of_line(line: str) -> list[str]:

@@ -5,8 +5,10 @@ deeper lines below it, is a unit. A unit that is too long is divided into the un
 each keeps the first lines of those around it (`heading`), so that a method is seen with its class.
 """
 
+import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from planner.passage import Passage
 
@@ -41,6 +43,8 @@ _GOES_ON = re.compile(
 parameters, another end, or a condition of C's preprocessor."""
 _OTHER_ENDS = re.compile(r"[\v\f\x1c-\x1e\x85\u2028\u2029]")
 """Characters that Python takes for ends of lines, and editors do not."""
+_NUMBER = re.compile(r"\s*(\d+)(?:\t|→|: ?|\| ?)")
+"""The number of a line, before it."""
 _MARK = re.compile(r"(#{1,6}|={1,6}) ")
 _UNDERLINE = re.compile(r"([=\-~^\"'#*+.])\1{2,}")
 
@@ -77,6 +81,21 @@ def _readable(line: str) -> str:
     """A line without the rest of what is too long for a line of code; prose has blanks."""
     is_prose = line.count(" ") * MAX_WORD > len(line)
     return line[: MAX_PROSE if is_prose else MAX_LINE]
+
+
+def file_text(result: str) -> str:
+    """The text of a file in the result of a tool that reads one: in an object, the only text of
+    several lines; without the numbers of its lines."""
+    text = result
+    if text.startswith("{") and "\n" not in text.strip():
+        with suppress(ValueError, RecursionError):
+            long = [each for each in json.loads(text).values() if "\n" in str(each)]
+            text = long[0] if len(long) == 1 and isinstance(long[0], str) else text
+    rows = [_NUMBER.match(line) for line in split_lines(text)]
+    numbers = [int(each[1]) for each in rows if each]
+    if len(rows) > 1 and numbers == [*range(1, len(rows) + 1)]:
+        text = "\n".join(each.string[each.end() :] for each in rows if each)
+    return text
 
 
 def of_document(source: str, text: str, upstream: str = "") -> list[Passage]:
