@@ -7,26 +7,19 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
-import yaml
-
 from planner.evidence.context import RESULTS_KEPT
+from planner.evidence.records import records
 from planner.text import flat, whole
 
 Value = str | float | None
 
-MIN_ROWS = 3
-"""Fewer are read at a glance."""
-MAX_YAML_CHARS = 200_000
-"""A longer text takes its parser seconds."""
-MAX_ROWS = 5000
-"""A longer list is not made a table."""
 MAX_COLUMNS = 40
 MAX_NAME_CHARS = 60
 MAX_VALUES = 5
@@ -35,10 +28,6 @@ MAX_VALUE_CHARS = 40
 """Characters of a value that is shown."""
 MIN_KIND_CHARS = 3
 """Characters of a value that a request may name; shorter ones are like "me"."""
-_DECODER = json.JSONDecoder()
-_JSON = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
-_SPACE = re.compile(r"\s*")
-_YAML_RECORD = re.compile(r"- [^\s:]+:(?: |\n)")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.(\d+))?(?:[eE][-+]?\d{1,3})?")
 _MONEY = r"[$€£¥₹₽₩₺₴]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR)"
 _AMOUNT = re.compile(
@@ -51,16 +40,6 @@ _MISSING = ("", "-", "–", "—", "~", "?", "n/a", "null", "none", "nan")
 _DATED = re.compile(r"\d{1,4}[-/.:]\d")
 """What a date or a time begins with."""
 FLAGS = {"true": 1, "false": 0}
-_REST = re.compile(
-    r"(?i)(?:^|[_.@])next(?:_?(?:page|link|cursor|token|url|offset).*)?$"
-    r"|next_?(?:page|link|cursor|token)|cursor$|has_?(?:more|next)|^truncated$"
-)
-_TOTAL = re.compile(
-    r"(?i)^(?:count|(?:total|num)_?(?:count|items|results|hits|records|entries|elements))$"
-)
-_PAGE = re.compile(r"(?i)^(?:page|limit|offset|per_?page|page_?size|pagination)$")
-"""The names by which services say that a list goes on, how long all of it is, and which part it
-is."""
 
 
 @dataclass(frozen=True)
@@ -88,19 +67,10 @@ class Table:
         return f"CREATE TABLE {self.name} ({', '.join(map(_shown, self.columns))})"
 
 
-class _WithoutAliases(yaml.BaseLoader):
-    """Reads YAML as texts. Aliases are refused: they make a small text as large as one likes."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("it has an alias")
-        return super().compose_node(parent, index)
-
-
 @lru_cache(maxsize=RESULTS_KEPT)
 def table(name: str, result: str) -> Table | None:
     """A tool's result as a table of this name; None if it is no list of at least three records."""
-    rows = _flat(_records(result))
+    rows = _flat(records(result))
     told = ((key, each) for row in rows for key, each in row.items())
     keys = dict.fromkeys(key for key, each in told if each not in (None, ""))
     if not 0 < len(keys) <= MAX_COLUMNS:
@@ -111,64 +81,6 @@ def table(name: str, result: str) -> Table | None:
     ]
     own = _plain(name)
     return Table(f"_{own}" if own.lower().startswith("sqlite_") else own, columns)
-
-
-def _records(result: str) -> Sequence[Mapping[str, Any]]:
-    """The records of a list in JSON or YAML, of the only list in an object, or of an object that
-    has each of them under its name. JSON may stand below a text, and records one below the
-    other."""
-    try:
-        value = _in_json(result)
-    except (ValueError, RecursionError):
-        if len(result) > MAX_YAML_CHARS or not _YAML_RECORD.match(result):
-            return []
-        try:
-            value = yaml.load(result, _WithoutAliases)
-        except (yaml.YAMLError, RecursionError):
-            return []
-    if isinstance(value, dict):
-        lists = [each for each in value.values() if isinstance(each, list) and each]
-        by_name = all(isinstance(each, dict) for each in value.values()) and _common(value.values())
-        named = [{"name": name} | each for name, each in value.items()] if by_name else None
-        if len(lists) == 1 and _is_page(value, lists[0]):
-            return []
-        value = lists[0] if len(lists) == 1 else named
-    listed = value if isinstance(value, list) else []
-    fits = MIN_ROWS <= len(listed) <= MAX_ROWS and all(isinstance(each, dict) for each in listed)
-    return listed if fits else []
-
-
-def _is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
-    """Whether a list is a part of one: what stands beside it says that there is more."""
-    within = [each for each in value.values() if isinstance(each, dict)]
-    beside = {str(name): each for some in (*within, value) for name, each in some.items()}
-    paged = any(map(_PAGE.search, beside))
-    longer = {name for name, each in beside.items() if type(each) is int and each > len(listed)}
-    return any(each and _REST.search(name) for name, each in beside.items()) or any(
-        _TOTAL.search(name) or (paged and name.lower() == "total") for name in longer
-    )
-
-
-def _common(records: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The names under which all records have a plain value. Groups have none."""
-    plain = (
-        {name for name, each in record.items() if not isinstance(each, list | dict)}
-        for record in records
-    )
-    return reduce(set.intersection, plain, next(plain, set()))
-
-
-def _in_json(result: str) -> Any:
-    """The value that a result ends with, from the first line on that may begin one, or all of them
-    if there are several. Raises `ValueError` if something else is left."""
-    begins = _JSON.search(result)
-    place = begins.end() if begins else 0
-    values = []
-    while place < len(result):
-        value, place = _DECODER.raw_decode(result, place)
-        values.append(value)
-        place = _SPACE.match(result, place).end()  # type: ignore[union-attr]  # it always matches
-    return values[0] if len(values) == 1 else values
 
 
 def _flat(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Value]]:

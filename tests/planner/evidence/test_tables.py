@@ -92,6 +92,39 @@ def test_so_is_what_an_object_has_under_names() -> None:
     assert query([hotels], "SELECT name FROM hotels ORDER BY stars DESC LIMIT 1") == [{"name": "c"}]
 
 
+HOURS = [{"id": n, "title": f"Task {n}", "open": n % 2 == 0, "hours": n * 1.5} for n in range(4)]
+NAMES, ROWS = list(HOURS[0]), [[*map(str, each.values())] for each in HOURS]
+
+
+def in_lines(mark: str, begins: str = "") -> list[str]:
+    return [f"{begins}{mark.join(row)}" for row in [NAMES, *ROWS]]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        str(HOURS),
+        "\n".join(in_lines(",")),
+        "\n".join(in_lines("\t")),
+        "\n".join([*in_lines(" | ", "| ")[:1], "|---|---|---|---|", *in_lines(" | ", "| ")[1:]]),
+        "\n".join([*in_lines(" | ")[:1], "----+----+----+----", *in_lines(" | ")[1:], "(4 rows)"]),
+        json.dumps({"data": {"issues": {"nodes": HOURS}}}),
+        json.dumps({"columns": NAMES, "rows": [[*each.values()] for each in HOURS]}),
+        json.dumps([NAMES, *([*each.values()] for each in HOURS)]),
+        f"Here they are:\n```json\n{json.dumps(HOURS)}\n```",
+    ],
+)
+def test_other_notations_are_tables_too(result: str) -> None:
+    made = table("tasks", result)
+    assert made
+    assert [each.name for each in made.columns] == NAMES
+    assert made.columns[3].values == [0.0, 1.5, 3.0, 4.5]
+
+
+def test_lines_without_names_are_no_table() -> None:
+    assert table("people", "Doe, John\nSmith, Anna\nRoe, Jane\nPoe, Max") is None
+
+
 def test_so_is_the_only_list_of_an_object() -> None:
     assert made({"items": ISSUES, "total": 3}) == made(ISSUES)
     assert table("issues", json.dumps({"items": ISSUES, "others": ISSUES})) is None

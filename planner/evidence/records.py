@@ -1,0 +1,174 @@
+"""The records of a list that a tool returns, whatever it writes them in."""
+
+import ast
+import csv
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import reduce
+from typing import Any
+
+import yaml
+
+MIN_ROWS = 3
+"""Fewer are read at a glance."""
+MAX_YAML_CHARS = 200_000
+"""A longer text takes its parser seconds."""
+MAX_ROWS = 5000
+"""A longer list is not made a table."""
+MAX_DEPTH = 4
+"""Objects around a list."""
+MAX_CELL_CHARS = 60
+"""Characters of the name of a column."""
+_DECODER = json.JSONDecoder()
+_JSON = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
+_SPACE = re.compile(r"\s*")
+_YAML_RECORD = re.compile(r"- [^\s:]+:(?: |\n)")
+_FENCE = re.compile(r"```\w*\n(.*?)\n?```", re.DOTALL)
+_RULE = re.compile(r"[\s|:+-]+")
+"""The line between the names and the rows of a table."""
+_REST = re.compile(
+    r"(?i)(?:^|[_.@])next(?:_?(?:page|link|cursor|token|url|offset).*)?$"
+    r"|next_?(?:page|link|cursor|token)|cursor$|has_?(?:more|next)|^truncated$"
+)
+_TOTAL = re.compile(
+    r"(?i)^(?:count|(?:total|num)_?(?:count|items|results|hits|records|entries|elements))$"
+)
+_PAGE = re.compile(r"(?i)^(?:page|limit|offset|per_?page|page_?size|pagination)$")
+"""The names by which services say that a list goes on, how long all of it is, and which part it
+is."""
+
+
+class _WithoutAliases(yaml.BaseLoader):
+    """Reads YAML as texts. Aliases are refused: they make a small text as large as one likes."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("it has an alias")
+        return super().compose_node(parent, index)
+
+
+def records(result: str) -> Sequence[Mapping[str, Any]]:
+    """The records of a list: of the only list in objects, or of an object that has each of them
+    under its name. JSON may stand below a text, and records one below the other; or a table has
+    them, with names in its first row."""
+    value = _value(result)
+    for _ in range(MAX_DEPTH):
+        if not isinstance(value, dict):
+            break
+        if rows := _with_names(value):
+            value = rows
+            break
+        inner = [each for each in value.values() if isinstance(each, list | dict) and each]
+        lists = [each for each in inner if isinstance(each, list)]
+        if len(lists) == 1 and _is_page(value, lists[0]):
+            return []
+        by_name = all(isinstance(each, dict) for each in value.values()) and _common(value.values())
+        named = [{"name": name} | each for name, each in value.items()] if by_name else None
+        alone = inner[0] if len(inner) == len(value) == 1 else None
+        value = lists[0] if len(lists) == 1 else named if by_name and len(value) > 1 else alone
+    listed: Sequence[Any] = value if isinstance(value, list) else []
+    if listed and all(isinstance(each, list) for each in listed):
+        listed = _rows(listed) if _has_names(listed) else []
+    fits = MIN_ROWS <= len(listed) <= MAX_ROWS and all(isinstance(each, dict) for each in listed)
+    return listed if fits else []
+
+
+def _value(result: str) -> Any:
+    """What a result says, by the first notation that it fits; None where it fits none."""
+    fenced = _FENCE.findall(result)
+    text = fenced[0] if len(fenced) == 1 else result
+    for read in (_in_json, _in_python, _in_yaml, _in_lines):
+        with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            return read(text)
+    return None
+
+
+def _is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
+    """Whether a list is a part of one: what stands beside it says that there is more."""
+    within = [each for each in value.values() if isinstance(each, dict)]
+    beside = {str(name): each for some in (*within, value) for name, each in some.items()}
+    paged = any(map(_PAGE.search, beside))
+    longer = {name for name, each in beside.items() if type(each) is int and each > len(listed)}
+    return any(each and _REST.search(name) for name, each in beside.items()) or any(
+        _TOTAL.search(name) or (paged and name.lower() == "total") for name in longer
+    )
+
+
+def _common(records: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The names under which all records have a plain value. Groups have none."""
+    plain = (
+        {name for name, each in record.items() if not isinstance(each, list | dict)}
+        for record in records
+    )
+    return reduce(set.intersection, plain, next(plain, set()))
+
+
+def _in_json(result: str) -> Any:
+    """The value that a result ends with, from the first line on that may begin one, or all of them
+    if there are several. Raises `ValueError` if something else is left."""
+    begins = _JSON.search(result)
+    place = begins.end() if begins else 0
+    values = []
+    while place < len(result):
+        value, place = _DECODER.raw_decode(result, place)
+        values.append(value)
+        place = _SPACE.match(result, place).end()  # type: ignore[union-attr]  # it always matches
+    return values[0] if len(values) == 1 else values
+
+
+def _in_python(text: str) -> Any:
+    """As Python prints it, which servers in Python return."""
+    if len(text) > MAX_YAML_CHARS or not text.lstrip().startswith(("[", "{")):
+        raise ValueError("no list")
+    return ast.literal_eval(text.strip())
+
+
+def _in_yaml(text: str) -> Any:
+    if len(text) > MAX_YAML_CHARS or not _YAML_RECORD.match(text):
+        raise ValueError("no list of records")
+    try:
+        return yaml.load(text, _WithoutAliases)
+    except yaml.YAMLError as error:
+        raise ValueError("no YAML") from error
+
+
+def _in_lines(text: str) -> Sequence[Mapping[str, Any]]:
+    """The rows of lines that all have as many cells: of Markdown, of `psql`, of CSV or TSV."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    ruled = any("-" in line and _RULE.fullmatch(line) for line in lines[1:2])
+    barred = [line.strip().strip("|") for line in lines if "|" in line]
+    barred = [line for line in barred if not _RULE.fullmatch(line)]
+    for rows, mark in ((barred, "|"), (lines, "\t"), (lines, ";"), (lines, ",")):
+        cells = [[each.strip() for each in row] for row in csv.reader(rows, delimiter=mark)]
+        as_many = len(cells) > MIN_ROWS and len({*map(len, cells)}) == 1 and len(cells[0]) > 1
+        if as_many and ((ruled and mark == "|") or _has_names(cells)):
+            return _rows(cells)
+    raise ValueError("no table")
+
+
+def _has_names(table: Sequence[Sequence[Any]]) -> bool:
+    """Whether the first row has names, and no values: a column has numbers below one without."""
+    names, *rows = table
+    columns = zip(names, *rows, strict=False)
+    return any(
+        not re.search(r"\d", str(name)) and all(re.search(r"\d", str(each)) for each in below)
+        for name, *below in columns
+    )
+
+
+def _with_names(value: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The rows of an object that has the names of the columns beside them."""
+    lists = [each for each in value.values() if isinstance(each, list) and each]
+    names = [each for each in lists if all(isinstance(name, str) for name in each)]
+    rows = [each for each in lists if all(isinstance(row, list) for row in each)]
+    return _rows([names[0], *rows[0]]) if len(names) == len(rows) == 1 else []
+
+
+def _rows(table: Sequence[Sequence[Any]]) -> Sequence[Mapping[str, Any]]:
+    """Rows as records, by the names in the first of them; empty if these are no names."""
+    names, *rows = table
+    said = all(isinstance(each, str) and 0 < len(each) <= MAX_CELL_CHARS for each in names)
+    plain = said and len({*names}) == len(names) and not any(map(str.isdigit, names))
+    return [dict(zip(names, row, strict=False)) for row in rows] if plain else []
