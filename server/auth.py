@@ -168,11 +168,11 @@ def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, Token
     """The auth provider of an HTTP server at `host`. Raises `ConfigError`, also if the operator has
     to name one."""
     if name := environ.get(AUTH):
-        return _loaded(name), TokenSource(f"Callers are asked who they are by {name} ({AUTH}).")
+        return _loaded(name), TokenSource(f"{name} ({AUTH}) decides who may call.")
     if given := environ.get(TOKEN):
         tokens = [token.strip() for token in given.split(",") if token.strip()]
         if not tokens:
-            raise ConfigError(f"{TOKEN}: it has no token in it; set one, or unset the variable")
+            raise ConfigError(f"{TOKEN}: it is set but contains no token; set one, or unset it")
         for token in tokens:
             if not _is_token(token):
                 raise ConfigError(
@@ -182,12 +182,13 @@ def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, Token
         return Tokens(tokens), TokenSource(f"The token is that of {TOKEN}.", f"${{{TOKEN}}}")
     if not is_loopback(host):
         raise ConfigError(
-            f"--http {host}: callers from other machines need a token of your own: set "
-            f"{TOKEN} (for example to what `openssl rand -hex 32` prints), or {AUTH} to "
-            "module:name of a FastMCP auth provider; or serve 127.0.0.1"
+            f"--http {host or 'on all addresses'}: other machines can reach this address, so "
+            f"callers need a token of your own. Set {TOKEN} (for example to what `openssl rand "
+            f"-hex 32` prints) or {AUTH}=module:name of a FastMCP auth provider, or serve on "
+            "127.0.0.1"
         )
     token, passing = own_token(), secrets.token_urlsafe(TOKEN_BYTES)
-    where = f"The token is in {token_file()}, for you only; `planloom token` prints it."
+    where = f"The token is in {token_file()}, which only you can read; `planloom token` prints it."
     source = TokenSource(where, "<what `planloom token` prints>", token, passing)
     return Tokens([token, passing], users=True), source
 
@@ -200,13 +201,15 @@ def _loaded(name: str) -> AuthProvider:
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001  the operator's module may raise anything
         raise ConfigError(
-            f"{AUTH}={name}: cannot be loaded ({error}); write it as module:name, and check that "
-            "PYTHONPATH contains its folder"
+            f"{AUTH}={name}: cannot be loaded ({type(error).__name__}: {error}); write it as "
+            "module:name, and check that PYTHONPATH contains its folder"
         ) from None
     if not isinstance(found, AuthProvider):
-        raise ConfigError(f"{AUTH}={name}: is not an auth provider of FastMCP; name one")
+        raise ConfigError(
+            f"{AUTH}={name}: this is not a FastMCP auth provider; name one as module:name"
+        )
     return found
 
 

@@ -157,7 +157,10 @@ def _explain(problem: ErrorDetails, path: Path, lines: Mapping[Key, int]) -> str
     elif problem["type"] == "config":
         what = problem["msg"]
     elif location[-1:] == ("[key]",) and problem["type"] == "string_type":
-        what = "each key should be text; put it in quotes"
+        what = (
+            f"the key {location[-2]} is not text (YAML reads on, off, yes and no as true or "
+            "false); put it in quotes"
+        )
     elif location[-1:] == ("[key]",):
         what = "is not a valid name for an upstream; use letters, digits, `_` and `-`"
     elif problem["type"] in {"model_type", "dict_type"}:

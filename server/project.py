@@ -10,9 +10,14 @@ from planner.errors import ConfigError
 def project_folder(given: Path | None, environ: Mapping[str, str]) -> Path:
     """The given folder, or PLANLOOM_PROJECT, or the current one. Raises `ConfigError`."""
     named = environ.get("PLANLOOM_PROJECT")
-    place = "--project" if given else "PLANLOOM_PROJECT"
-    chosen = given or (Path(named) if named else Path.cwd())
-    path = Path(normpath(expanded(chosen).absolute()))
+    place = "--project" if given else "PLANLOOM_PROJECT" if named else "the current directory"
+    try:
+        path = Path(normpath(expanded(given or Path(named or ".")).absolute()))
+    except FileNotFoundError:  # a path from the root needs no current directory
+        raise ConfigError(
+            "The current directory no longer exists; change to another one, or name the project "
+            "by a whole path with --project"
+        ) from None
     if not is_folder(path):
         raise ConfigError(f"{place}: {path} is not a directory; name the project's folder")
     try:

@@ -238,7 +238,7 @@ async def test_a_result_that_is_not_there_is_told(place: Place, iteration: str) 
 
 @pytest.mark.parametrize("count", [-15, 10**309])
 async def test_absurd_counts_of_a_model_server_count_for_nothing(place: Place, count: int) -> None:
-    """(18) They were a fault in planloom itself, or gave a run tokens back."""
+    """(18) They were a fault in Planloom itself, or gave a run tokens back."""
     names = ("eval_count", "eval_duration", "load_duration", "prompt_eval_cached_count")
 
     def absurd(request: Request) -> Reply:

@@ -222,14 +222,15 @@ class Gatherer:
         return newest, list(dict.fromkeys(lines))
 
     async def _completed(self, tool: ToolSpec, terms: Sequence[str], found: list[Hit]) -> list[Hit]:
-        """What a search found, which may have ended at its tool's limit: if the rarest word alone
-        brings lines that are not among these, each word is searched for."""
+        """What a search found, which may have ended at its tool's limit: if the words that were not
+        found, or else the rarest, bring lines of their own, each word is searched for."""
         lower = [hit.text.lower() for hit in found]
-        rarest = min(terms, key=lambda term: sum(term.lower() in text for text in lower))
-        _, lines = await self._lines(tool, [rarest], [rarest]) if found else (None, [])
+        count = {term: sum(term.lower() in text for text in lower) for term in terms}
+        rare = [term for term in terms if not count[term]] or [min(terms, key=count.__getitem__)]
+        _, lines = await self._lines(tool, rare, rare) if found else (None, [])
         if {*lines} <= {*found}:
             return found
-        for term in [each for each in terms if each != rarest][: MAX_SINGLE - 1]:
+        for term in terms[:MAX_SINGLE]:
             lines += (await self._lines(tool, [term], [term]))[1]
         return list(dict.fromkeys([*found, *lines]))
 

@@ -44,9 +44,13 @@ def folders_in(result: str) -> dict[str, bool]:
     marked = {entry[2]: entry[1] for entry in map(_MARKED.fullmatch, lines) if entry}
     with suppress(ValueError, RecursionError):
         value = json.loads(result)
-        records = [each for each in value if isinstance(each, dict)] if value else []
-        kinds = ([each for each in record.values() if isinstance(each, str)] for record in records)
-        marked |= {pair[0]: pair[1] for pair in kinds if len(pair) == 2}
+        keys = _keys(value)
+        for record in value if isinstance(value, list) else []:
+            texts = [each for each in record if isinstance(record[each], str)]
+            texts.sort(key=lambda key: keys[key])
+            if len(texts) == 2:
+                kind, name = texts
+                marked[record[name]] = record[kind]
     of_files = {kind for name, kind in marked.items() if paths_in(name) == [name]}
     kinds_apart = len({*marked.values()} - of_files) == 1 and len(of_files) == 1
     found = {name: kind not in of_files for name, kind in marked.items()} if kinds_apart else {}

@@ -72,7 +72,7 @@ async def run_on_terminal(
                 await show(run, settings.project, beside)
             except anyio.get_cancelled_exc_class():
                 command = shlex.join(["planloom", "runs", "resume", run.id, *given])
-                console.print(Text(f"Interrupted. Go on with it: {command}"), soft_wrap=True)
+                console.print(Text(f"Interrupted. To continue: {command}"), soft_wrap=True)
                 raise
             await run.flush()
     found = report_of(run)
@@ -123,7 +123,7 @@ async def answer(question: Question) -> None:
         if question.form is FORM:
             said = await typed("Make this call? [y/N] ")
             question.answer(ElicitResult(action="accept", content={"approve": said.lower() in YES}))
-        elif (await typed("Answer? [y/N] ")).lower() in YES:
+        elif (await typed("Answer this question? [y/N] ")).lower() in YES:
             content = await filled_in(question.form)
             question.answer(ElicitResult(action="accept", content=content))
         else:
@@ -221,8 +221,8 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
                     for each in waiting
                 ]
                 raise ConfigError(
-                    f"--accept {name}: no tool of that name is held back; "
-                    + (f"those that are: {', '.join(every)}" if every else "none is")
+                    f"--accept {name}: no tool of that name is held back. "
+                    + (f"Held back are: {', '.join(every)}" if every else "No tool is held back.")
                 )
             changed = ConfigError(
                 f"--accept {named}: its definition has changed since; see what is held "
@@ -250,7 +250,7 @@ async def prepare_models(settings: Settings) -> None:
     with closing(Downloads(console)) as downloads:
         models = await open_models(settings.models, downloads.advance)
     await models.aclose()
-    console.print(f"Ready: {' and '.join(model.name for model in models.distinct)}")
+    console.print(Text(f"Ready: {' and '.join(model.name for model in models.distinct)}"))
 
 
 class Downloads:
@@ -258,7 +258,7 @@ class Downloads:
 
     def __init__(self, console: Console) -> None:
         self._bars = Progress(
-            TextColumn("fetching {task.description}"),
+            TextColumn("downloading {task.description}"),
             BarColumn(),
             DownloadColumn(),
             TransferSpeedColumn(),

@@ -195,14 +195,14 @@ def ask(
         Literal["read_only", "ask", "allow"],
         _option(
             "--policy",
-            "Whether tools that may change something are used: read_only, never; ask, when "
-            "you approve the call; allow, without asking. upstreams.yaml can be stricter.",
+            "May the run change something? read_only: never. ask: each call, once you approve it. "
+            "allow: without asking. upstreams.yaml can be stricter.",
         ),
     ] = "ask",
 ) -> None:
-    """Answer a question about the project; progress goes to standard error. Text that
-    is piped in is what the question is about. On a terminal you are asked before something is
-    changed; elsewhere such a call is refused."""
+    """Answer a question about the project; progress goes to standard error. You can
+    pipe in the text that the question is about. On a terminal you are asked before anything is
+    changed; without one, such a call is refused."""
     settings = _settings(project, upstreams, model)
     question = _with_input(question)
     if not question.strip():
@@ -354,8 +354,8 @@ def tools(
         list[str] | None,
         _option(
             "--accept NAME",
-            "A tool that is held back, or an upstream: show what has changed, and the NAME@DIGEST "
-            "that accepts exactly that.",
+            "Show what has changed in a tool that is held back, or in all tools of an upstream, "
+            "and print the NAME@DIGEST that accepts exactly this change.",
         ),
     ] = None,
 ) -> None:

@@ -86,8 +86,8 @@ def client_entry(client: str, project: Path | None, address: str | None, *, writ
         lines = [f"This goes into {place}; --write puts it there."]
     if not CLIENTS[client].tried:
         lines.append(
-            f"Not tried with {title} yet: the entry is as its documentation says. If its tools do "
-            "not appear, please report it."
+            f"This entry follows {title}'s documentation but was never tried. If the tools do not "
+            f"appear in {title}, please report it."
         )
     if address:
         asks = " once it asks" if entry.inputs else f" in {TOKEN}"
@@ -104,10 +104,13 @@ def _named(path: Path) -> list[Source]:
     path = expanded(path)
     if path.is_dir():
         inside = sorted(each for each in path.iterdir() if each.suffix in SUFFIXES)
+        if not inside:
+            ends = ", ".join(SUFFIXES)
+            raise ConfigError(f"{path}: no file in it ends in {ends}; name a client's file")
         return [Source(each.name, each) for each in inside]
     if not clients.servers(path):
         keys = ", ".join(f"`{key}`" for key in clients.KEYS)
-        raise ConfigError(f"{path}: names no MCP servers ({keys}); name a client's file")
+        raise ConfigError(f"{path}: no MCP servers found under {keys}; name a client's file")
     return [Source(path.name, path)]
 
 

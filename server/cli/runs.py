@@ -48,7 +48,7 @@ HEAD = ("RUN", "STATE", "BEGAN", "PROJECT", "REQUEST")
 COLOURS = {"running": "cyan", "answered": "green", "failed": "red", "refused": "red"}
 """Of states; the others are yellow."""
 COMMANDS = {
-    "interrupted": "Go on with it: `planloom runs resume {}`; nothing is done twice.",
+    "interrupted": "To continue: `planloom runs resume {}`; nothing is done twice.",
     "running": "Watch it: `planloom runs show --follow {}`.",
 }
 """What a person does with a run that has not ended, by its state."""

@@ -1,6 +1,7 @@
 """Runs the MCP server over HTTP, and leaves no upstream behind when it ends."""
 
 import asyncio
+import errno
 import json
 import os
 import socket
@@ -46,6 +47,8 @@ def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> 
     except (OSError, UnicodeError) as error:
         number = getattr(error, "errno", None) or 0
         why = f"cannot listen there ({os.strerror(number)}); choose another port"
+        if number == errno.EADDRNOTAVAIL:
+            why = "this machine does not have that address; use one of its own, such as 127.0.0.1"
         if number < 0 or isinstance(error, UnicodeError):  # of the search for its address
             why = f"the host {host} is not found; correct its name"
         raise ConfigError(f"--http {address}: {why}") from None
@@ -87,12 +90,14 @@ def _client_entry(address: str, hosts: Sequence[str], tokens: auth.TokenSource) 
         page += f"#token={tokens.passing}"
     lines = [
         json.dumps(entry, indent=2),
-        f"See what it does at {page}",
+        f"Watch its runs at {page}",
         f"For an OpenAI client: base URL http://{shown}/v1, model planloom, the token as API key.",
         tokens.where,
     ]
     if not is_loopback(host):
-        lines.append("Requests come over the network in plain text: put TLS before this server.")
+        lines.append(
+            "Requests cross the network unencrypted: put a proxy with TLS in front of this server."
+        )
     return "\n".join(lines)
 
 
@@ -102,8 +107,8 @@ class ClearRefusals:
     TEXTS: ClassVar[dict[int, str]] = {
         413: f"The request is larger than {DEFAULT_MAX_REQUEST_BODY_SIZE >> 20} MiB, which "
         "is the limit. Send less.\n",
-        421: "This server is not known by the name in the Host header. If it should be, add the "
-        f"name to {ALLOWED_HOSTS}.\n",
+        421: "The Host header names a host that this server does not accept. To accept it, add it "
+        f"to {ALLOWED_HOSTS}.\n",
     }
 
     def __init__(self, app: ASGIApp, *, by_token: bool) -> None:
@@ -162,6 +167,10 @@ class _Server(uvicorn.Server):
 def split_address(address: str) -> tuple[str, int]:
     """`127.0.0.1:8000` as host and port. Raises `ConfigError`."""
     host, colon, port = address.rpartition(":")
+    if ":" in host and not host.startswith("["):
+        raise ConfigError(
+            f"--http {address}: put an IPv6 address in brackets, for example [::1]:8000"
+        )
     host = host.strip("[]")
     number = port.isdecimal() and len(port) < 6
     if not colon or not number or not 0 < int(port) < 65536:

@@ -234,11 +234,13 @@ def parsed(file: Path, text: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{file}:{mark.line + 1}" if mark else str(file)
-        raise ConfigError(f"{place}: this is not YAML") from None
+        raise ConfigError(f"{place}: this is not YAML; correct that line") from None
     except json.JSONDecodeError as error:
-        raise ConfigError(f"{file}:{error.lineno}: this is not JSON: {error.msg}") from None
+        raise ConfigError(
+            f"{file}:{error.lineno}: this is not JSON: {error.msg}; correct that line"
+        ) from None
     except RecursionError:
-        raise ConfigError(f"{file}: this is nested too deep") from None
+        raise ConfigError(f"{file}: this is nested too deep; correct the file") from None
     except ValueError as error:  # TOML; or a number of thousands of digits
         raise ConfigError(f"{file}: this cannot be read: {error}") from None
     except (LookupError, AttributeError):  # PyYAML's, of `!!int ''`, `!!bool x`, `!!timestamp x`

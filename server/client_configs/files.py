@@ -17,7 +17,7 @@ def replace(file: Path, text: str, *, keep: bool = True) -> Path | None:
     A link stays a link, the file keeps its permissions and its byte order mark; a new one is its
     owner's only. Raises `ConfigError`.
     """
-    target = file.resolve()
+    target = Path(os.path.realpath(file))  # `resolve` raises for a circle of links
     new: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -146,7 +146,7 @@ def _import_server(
     if not isinstance(entry, dict):
         raise _CannotImportError("its entry is not a map")
     if entry.get("disabled") is True or entry.get("enabled") is False:
-        raise _CannotImportError("it is switched off there")
+        raise _CannotImportError("it is disabled in that file")
     entry = _flat(entry)
     words = [str(each) for each in (entry.get("command"), *entry.get("args", ())) if each]
     url = next((str(entry[key]) for key in URLS if entry.get(key)), None)
@@ -155,10 +155,10 @@ def _import_server(
     for own in shipped:
         marks = _SHIPPED.get(own)
         if name.lower() == own or (marks and any(map(marks.fullmatch, [*words, url or ""]))):
-            raise _CannotImportError(f"Planloom brings {own}, set up for its planner")
+            raise _CannotImportError(f"Planloom comes with its own {own}")
     called = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:MAX_NAME_CHARS]
     if not called:
-        raise _CannotImportError("its name has no letter of a to z and no digit")
+        raise _CannotImportError("its name has neither a letter a–z nor a digit")
     translator = _Translator(called, source, variables)
     settings = _over_http(entry, url, translator) if url else _over_stdio(entry, translator)
     try:
@@ -320,7 +320,9 @@ class _Translator:
     def _referred(self, match: re.Match[str], key: str) -> str:
         if match["other"]:
             kind = re.match(r"\$\{[\w ]*", match["other"])
-            raise _CannotImportError(f"`{kind[0] if kind else ''}…` is known to its client only")
+            raise _CannotImportError(
+                f"only its client knows the value of `{kind[0] if kind else ''}…`"
+            )
         if match["folder"]:
             return "${PLANLOOM_PROJECT}"
         if match["home"]:

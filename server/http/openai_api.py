@@ -78,7 +78,9 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
                 429, str(busy), "rate_limit_exceeded", kind="rate_limit_error", headers=later
             )
         except RequestError as error:
-            return auth.refusal(400, str(error), "invalid_value")
+            told = str(error).replace("data_schema", "response_format")
+            param = "response_format" if told.startswith("response_format") else None
+            return auth.refusal(400, told, "invalid_value", param=param)
         except PlanloomError as error:
             return auth.refusal(503, str(error), "model_unavailable", kind="server_error")
         completion = Completion(run, asked, f"{request.base_url}view?run={run.id}")

@@ -19,9 +19,9 @@ META = "io.modelcontextprotocol/"
 
 INSTRUCTIONS = """\
 Planloom answers questions about the project in {project} by planning and running tools (code \
-search, symbols, files, library documentation) with small local models; what may change something \
-needs the user's approval, unless the operator permits it without. Ask plan_and_answer one \
-complete question. When its status is "running", follow the run with get_run.
+search, symbols, files, library documentation) with small local models; tools that may change \
+something need the user's approval, unless the operator allows them without asking. Ask \
+plan_and_answer one complete question. When its status is "running", follow the run with get_run.
 
 {abilities}"""
 

@@ -13,8 +13,8 @@ Prompt = Annotated[
 ]
 StepPrompt = Annotated[
     str,
-    "What this step should find out, complete in itself. With run_id it may be left out: the step "
-    "that is planned next, or the one that was interrupted.",
+    "What this step should find out, complete in itself. Optional with run_id: then the next "
+    "planned step is made, or the interrupted one is finished.",
 ]
 WaitSeconds = Annotated[
     float,

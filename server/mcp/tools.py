@@ -67,8 +67,8 @@ OWN_CHANGES = ToolAnnotations(
 PLAN_AND_ANSWER = """\
 Answer a question about the project in {project}: its code, files and libraries. An agent with \
 small local models plans, searches and reads with its own tools, and returns the answer with the \
-lines that support it. It changes something only if the prompt asks for it, and the user approves \
-the call or the operator permits it without.
+lines that support it. It changes something only if the prompt asks for it and the user approves \
+the call, unless the operator allows changes without asking.
 If this call is cut off, for example by a time limit, call it again with the same prompt: the run \
 goes on where it stopped.\
 """
@@ -80,7 +80,7 @@ class SteeringResult(BaseModel):
     run_id: str
     status: str
     steering: list[SteeringReport] = Field(
-        description="Without what is still to reach a run on another server."
+        description="Does not include steering that has not yet reached a run on another server."
     )
 
 
@@ -190,8 +190,8 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         ] = False,
     ) -> ToolResult | InputRequiredResult:
         """Wait for the end of a run for up to wait_s seconds and return its report; while it goes
-        on, what is new since the last call. Cancelling this call leaves the run alone. When the run
-        waits for approval, the user is asked. Runs are found after a restart too.
+        on, what is new since the last call. Cancelling this call does not stop the run. When the
+        run waits for approval, the user is asked. Runs are found after a restart too.
         """
         run = await _answered(ctx) or await callers_run(ctx, run_id, ToolError)
         if iteration is None:
@@ -306,9 +306,9 @@ async def _resume(
                 run = await engine.ask_more(run_id, request, caller(), can_ask(ctx))
             elif other:
                 raise RefusedCall(
-                    f"{other[0]}: run {run_id} was begun with another: "
+                    f"{other[0]}: run {run_id} has another {other[0]}: "
                     f"{json.dumps(known[other[0]], ensure_ascii=False)[:MAX_RESULT_CHARS]}. "
-                    "Give that to go on with the run, or leave run_id out to start one."
+                    "Give that one to continue the run, or leave out run_id to start a new run."
                 )
             else:
                 run = await engine.resume(run_id, caller())
@@ -359,7 +359,7 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
         tool = pool.find(name)
     if tool is None and (held := pool.held(name)):
         raise RefusedCall(
-            f"tool: {held.upstream}.{held}. So it is not used until the operator consents: "
+            f"tool: {held.upstream}.{held}. It is held back until the operator accepts it: "
             f"planloom tools --accept {held.upstream}.{held.tool}"
         )
     if tool is None:
@@ -378,7 +378,8 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
         raise RefusedCall(
             f'The tool "{tool.name}" was refused: its safety class is {tool.safety}, so the user '
             "has to approve the call, and this client cannot ask (it does not declare "
-            "elicitation)."
+            "elicitation). Open the list of runs in the browser view, or use `planloom ask` on a "
+            "terminal."
         )
     arguments = request.arguments
     wrong = None if arguments is None else validation.problem(arguments, tool.input_schema)

@@ -68,8 +68,10 @@ def failure(run: Run, error: Exception, upstreams: UpstreamPool) -> RunFinished:
     """The end of a run by a bug in Planloom; the log has the traceback."""
     log.error("run %s\n%s", run.id, upstreams.redact(traceback.format_exc()))
     message = upstreams.redact(f"{type(error).__name__}: {error}")
-    reason = f"a fault in planloom itself ({message})"
-    answer = f"The run ended by {reason}. Its trace is in the server's log; please report it."
+    reason = f"a fault in Planloom itself ({message})"
+    answer = (
+        f"The run ended because of {reason}. The server's log has the details; please report it."
+    )
     return RunFinished(status="failed", answer=answer, reason=reason)
 
 

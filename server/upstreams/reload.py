@@ -42,11 +42,13 @@ async def apply_file(
     except Exception as error:  # what leaves this task would end the server, and with it all runs
         expected = isinstance(error, ConfigError)
         why = error if expected else f"{type(error).__name__} while it was read; see the log"
-        pool.problem = f"The upstreams stay as they were before this change:\n{why}"
+        pool.problem = f"The change was not applied, because the file has a mistake:\n{why}"
         log.warning("%s", pool.problem, exc_info=None if expected else error)
         return
     other = [f"`{name}`" for name in AT_START if getattr(now, name) != getattr(started, name)]
-    pool.problem = f"{', '.join(other)}: in effect after the next start." if other else None
+    pool.problem = (
+        f"Changes of {', '.join(other)} take effect at the next start." if other else None
+    )
     pool.project = now.project
     pool.change(now.upstreams)
     await on_change(now)

@@ -45,8 +45,8 @@ PROGRESS_SECONDS = 1.0
 """Between two reports of one call's progress."""
 
 SECRET = (
-    "It seems to ask for a secret. MCP forbids that in a form: leave it unless you know why it is "
-    "needed."
+    "It seems to ask for a secret. MCP forbids that in a form: do not answer unless you know why "
+    "it needs the secret."
 )
 NONE = ElicitResult(action="cancel")
 

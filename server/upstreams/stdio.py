@@ -202,7 +202,11 @@ class StdioTransport(ClientTransport):
                             if limit.allows(message):
                                 await incoming.send(SessionMessage(message))
                         if messages.other_lines and not warned:
-                            log.warning("%s prints lines that are not messages", self.log_file.stem)
+                            log.warning(
+                                "upstream %s: lines of its output that are no MCP messages are "
+                                "ignored",
+                                self.log_file.stem,
+                            )
                             warned = True
                 except EndlessLine as endless:
                     self.fault = str(endless)

@@ -136,7 +136,7 @@ class Upstream:
                 await anyio.sleep(POLL_S)
         await self.aclose("it was changed in the upstreams file")
 
-    async def aclose(self, why: str = "the pool is closed") -> None:
+    async def aclose(self, why: str = "the server is shutting down") -> None:
         if self.state == DISABLED:
             return
         was_ready = self.state == READY
@@ -157,12 +157,13 @@ class Upstream:
             started = anyio.current_time()
             connection = await self._up()
             if connection is None:
-                result = _failed(f"{self.name} is {self.state}: {self._error}")
+                why = f": {self._error}" if self._error else ""
+                result = _failed(f"{self.name} is not available ({self.state}{why})")
             elif name not in self.tools:
                 result = _failed(f"{self.name} no longer has the tool {name}.")
             elif reading and not self.tools[name].read_only:
-                why = "the call was not approved and not made."
-                result = _failed(f"{name} may do more than read now; {why}")
+                why = "nobody has approved this call, so it was not made."
+                result = _failed(f"{name} is no longer read-only, and {why}")
             else:
                 result = await self._call(connection, name, arguments, channel)
                 if channel:
@@ -199,7 +200,10 @@ class Upstream:
                     return _failed(text, answered=not (unread or connection.lost))
                 self._lose(connection, str(error))
             except InputRequiredRoundsExceededError as error:
-                return _failed(f"{self.name} asked for input {error.max_rounds} times", False)
+                return _failed(
+                    f"{self.name} asked for input {error.max_rounds} times, which is the limit",
+                    False,
+                )
             except ValidationError as error:
                 text = f"{self.name} answered {name}, but its answer is not a tool result"
                 return _failed(self._scrub(f"{text}: {error.errors()[0]['msg']}"), False)

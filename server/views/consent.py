@@ -87,8 +87,8 @@ def consent(call: Waiting | None, digest: str, approve: bool, where: str) -> App
     short = len(digest) < MIN_DIGEST_CHARS
     if call is None or short or not call.digest.startswith(digest):
         raise RequestError(
-            "This call does not wait for approval (any more): it was decided, its time is over, or "
-            "the run has gone on to another."
+            "This call no longer waits for approval: it was decided, its time ran out, or the run "
+            "has moved on to another call. See `planloom runs`."
         )
     return approval_by_person(approve, f" {where}")
 
@@ -146,8 +146,8 @@ def question(run_id: str, asked: ApprovalAsked, about: str, timeout_s: float) ->
     if asked.guessed:
         lines.append(inert_piece(guess(asked)))  # a client may render it
     lines.append(
-        f"For {about}. It is made once, exactly as shown. No answer within {timeout_s:g} s means "
-        "no."
+        f"For {about}. It is made once, exactly as shown. Without an answer within "
+        f"{timeout_s:g} s it is declined."
     )
     return "\n".join(lines)
 

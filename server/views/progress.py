@@ -166,7 +166,8 @@ def _message(event: events.Event, state: RunState) -> str:
         case events.ResultAssessed():
             return f"{at}{event.critique or event.assessment}"
         case events.ContextCompressed():
-            return f"{at}the models now see iterations up to {event.up_to} in a shorter form"
+            which = f"results up to iteration {event.up_to}"
+            return f"{at}from now on the models see {which} in a shorter form"
         case events.StepStarted():
             more = f" (with {counted(len(event.offered), 'more tool')})" if event.offered else ""
             return f"{at}{event.objective}{more}"
@@ -178,9 +179,9 @@ def _message(event: events.Event, state: RunState) -> str:
         case events.PlanRevised():
             return f"Plan revised: {'; '.join(event.later_steps) or 'no later steps'}"
         case events.RunSteered():
-            return f"{at}from the next decision on, {steering_in_words(event.steering)}"
+            return f"{at}{steering_in_words(event.steering)}; the next decision takes it up"
         case events.SteeringTaken():
-            return f"{at}taken: {steering_in_words(event.steering)}"
+            return f"{at}taken up: {steering_in_words(event.steering)}"
         case events.GuardTripped():
             return f"{at}{event.message}"
         case events.RunResumed():

@@ -144,7 +144,7 @@ async def test_only_the_right_token_in_the_header_lets_in(place: Place) -> None:
     }
   }
 }
-See what it does at http://127.0.0.1:PORT/view
+Watch its runs at http://127.0.0.1:PORT/view
 For an OpenAI client: base URL http://127.0.0.1:PORT/v1, model planloom, the token as API key.
 The token is in ROOT/state/planloom/token, for you only; `planloom token` prints it.
 """)
@@ -237,7 +237,7 @@ def test_a_terminal_is_shown_the_whole_entry(place: Place) -> None:
                 shown += screen.read(4096).decode()
             while not listens(int(address.rpartition(":")[2])):
                 time.sleep(0.02)
-            (page,) = re.findall(r"See what it does at (\S+)", shown)
+            (page,) = re.findall(r"Watch its runs at (\S+)", shown)
             runs, _, token = page.replace("/view#", "/view/runs#").partition("#token=")
             listed = httpx.get(runs, headers=bearer(token), timeout=LONG).json()
             assert listed["runs"] == []
@@ -410,7 +410,7 @@ async def test_the_operators_token_is_not_shown_and_names_are_allowed(place: Pla
     }
   }
 }
-See what it does at http://planloom.example:PORT/view
+Watch its runs at http://planloom.example:PORT/view
 For an OpenAI client: base URL http://planloom.example:PORT/v1, model planloom, the token as API key.
 The token is that of PLANLOOM_TOKEN.
 """)

@@ -48,8 +48,8 @@ async def try_on_terminal(
     pairs = await _pairs(settings.models, named)
     results, measured = load_results(), list[Measurement]()
     console.print(
-        f"{len(QUESTIONS)} questions to each of {counted(len(pairs), 'model')}, "
-        f"at most {minutes:g} minutes for each."
+        f"Asking each of {counted(len(pairs), 'model')} {len(QUESTIONS)} questions, for at most "
+        f"{minutes:g} minutes each."
     )
     columns = (
         TextColumn("{task.description}"),
@@ -92,7 +92,8 @@ def show_last(settings: Settings, named: Sequence[str], write: bool) -> int:
         each for each in load_results().measured if not names or f"{each.fast},{each.full}" in names
     ]
     if not measured:
-        raise ConfigError("Nothing was measured yet; run `planloom try`")
+        what = f"{', '.join(named)}: not measured yet" if named else "Nothing was measured yet"
+        raise ConfigError(f"{what}; run `{shlex.join(['planloom', 'try', *named])}`")
     return _conclude(settings, measured, named, write)
 
 
@@ -125,7 +126,12 @@ async def _installed(settings: ModelSettings) -> list[Pair]:
             pairs.append((model.name, model.name))
         else:
             size = f"{model.size / 1e9:.1f} GB"
-            console.print(Text(f"{model.name} is left out: {size} of weights; name it to try it"))
+            console.print(
+                Text(
+                    f"{model.name} is skipped: its weights ({size}) do not fit into memory. To try "
+                    f"it anyway: planloom try {model.name}"
+                )
+            )
     if not pairs:
         raise ConfigError("Ollama has no model to try; run `ollama pull qwen2.5-coder:1.5b`")
     return pairs
@@ -229,7 +235,7 @@ def _conclude(
     source = settings.source or shipped_file()
     file = own_file() if source == shipped_file() else source
     _write(source, file, found)
-    output.print(Text(f"\n{found.name} is in {file} now."), soft_wrap=True)
+    output.print(Text(f"\nWrote {found.name} into {file}."), soft_wrap=True)
     for name in (VARIABLES["fast"], VARIABLES["full"]):
         if os.environ.get(name):
             console.print(Text(f"{name} is set and overrides the file; unset it."))
@@ -237,9 +243,9 @@ def _conclude(
 
 
 def _suggest(used: ModelSettings, found: Measurement, named: Sequence[str]) -> None:
-    advice = f"\nTake {found.name}: {found.summary}. "
+    advice = f"\nBest: {found.name} ({found.summary}). "
     if (found.fast, found.full) == (used.fast, used.full):
-        advice += "It is what you use."
+        advice += "You already use it."
     else:
         command = shlex.join(["planloom", "try", "--last", "--write", *named])
         advice += f"To write it into your upstreams.yaml: {command}"
@@ -282,5 +288,7 @@ def _show(measured: Collection[Measurement]) -> None:
                 Text(f"{each.name} stopped after {count}: {each.stopped}"), soft_wrap=True
             )
         elif len(each.outcomes) < len(QUESTIONS):
-            more = "more with a higher --minutes"
-            console.print(Text(f"{each.name} had time for {count}; {more}."), soft_wrap=True)
+            more = "raise --minutes to ask more"
+            console.print(
+                Text(f"{each.name} was asked {count} in its time; {more}."), soft_wrap=True
+            )

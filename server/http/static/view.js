@@ -992,7 +992,7 @@ async function startApp() {
     try {
       if (report.run_id || report.prompt) await look();
     } catch (error) {
-      return notice(`This client lets the view look no further: ${error.message}`);
+      return notice(`This client does not let the view read more: ${error.message}`);
     }
   }
 }

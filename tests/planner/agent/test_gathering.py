@@ -1,7 +1,8 @@
 """From a question to passages: searches, the files read, what is shown of them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -514,6 +515,36 @@ async def test_documentation_that_is_named_is_asked_for_any_library() -> None:
         "/gates/hinge",
     ]
     assert ran.state.status == "answered"
+
+
+async def test_a_word_of_a_question_is_not_looked_up_as_a_library() -> None:
+    """Lock files list all kinds of words."""
+    pool = documented({"package-lock.json": '"which": "^1.2.9"\n', "src/gate.js": "gate = 1\n"})
+    ran = await gathered(pool, "In which file is the gate?")
+    assert asked_documentation(ran) == []
+
+
+async def test_words_that_many_files_define_do_not_choose_the_files_to_read() -> None:
+    files = {f".github/workflows/w{n}.yml": "default: 1\nname: x\n" for n in range(9)}
+    files["src/serve.py"] = "def listen():\n    # the default port\n    return 8080\n"
+    pool = DictionaryPool(files, specs=[SEARCH, READ_WHOLE, LIST])
+    ran = await gathered(pool, "What is the default port that it should listen on?")
+    assert read(ran)[0] == "src/serve.py"
+
+
+async def test_a_search_that_ends_at_a_limit_is_completed_word_by_word() -> None:
+    common = {f"src/m{n}.py": "value = 1\n" * 4 for n in range(30)}
+    pool = Limited(common | {"src/scheduler.py": "SCHEDULER = 2\n"}, specs=[SEARCH, READ_WHOLE])
+    ran = await gathered(pool, "Which value has the scheduler?")
+    assert "src/scheduler.py" in read(ran)
+    assert not ran.state.answer.startswith("No file contains")
+
+
+class Limited(DictionaryPool):
+    """Its search shows the first ten lines."""
+
+    def _search(self, pattern: str, path: str = "") -> Iterator[str]:
+        yield from islice(super()._search(pattern, path), 10)
 
 
 async def test_a_library_that_is_not_documented_is_passed_over() -> None:

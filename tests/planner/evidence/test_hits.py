@@ -31,6 +31,22 @@ def test_records_are_lines_whatever_their_fields_are_called(value: Any) -> None:
     assert of_search(json.dumps(value)) == FOUND
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        f"The answer is too long (205,530 characters).\nMatched lines:\n{json.dumps([RECORD])}",
+        "src/a.py:3:5:def load():",  # with the column
+        "src/a.py:\n  3:5: def load():\n",
+        "src/a.py\n  Line 3: def load():\n",
+        json.dumps(
+            {"results": [{"file": "src/a.py", "matches": [{"n": 3, "text": "def load():"}]}]}
+        ),
+    ],
+)
+def test_a_line_below_a_text_behind_a_column_or_within_its_file(result: str) -> None:
+    assert [(each.path, each.line, each.text.strip()) for each in of_search(result)] == [*FOUND]
+
+
 @pytest.mark.parametrize("line", [None, "12", 3.5, True, [1]])
 def test_what_has_no_line_is_skipped(line: Any) -> None:
     value = {"a.py": [{"line": line, "text": "x"}, {"line": 7, "text": "y"}]}

@@ -5,9 +5,23 @@ from typing import Any
 
 import pytest
 
-from planner.evidence.listing import of_listing, visible
+from planner.evidence.listing import folders_in, of_listing, visible
 
 FILE = {"type": "file", "name": "a.py"}
+
+
+@pytest.mark.parametrize(
+    ("result", "folders"),
+    [
+        ("[DIR] Some.Example\n[FILE] Makefile\n[FILE] a.py", {"Some.Example"}),
+        ("src/\nMakefile\nlib/deep/", {"src", "deep"}),
+        (json.dumps([FILE, {"type": "directory", "name": "Some.Example"}]), {"Some.Example"}),
+        ("Makefile\nsrc", set()),
+        ("[1] a\n[2] b", set()),
+    ],
+)
+def test_folders_are_known_by_their_marks(result: str, folders: set[str]) -> None:
+    assert {name for name, is_folder in folders_in(result).items() if is_folder} == folders
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,21 @@
 """How files are divided into passages."""
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.evidence.passages import MAX_LINE, MAX_NESTED, MAX_UNIT, _chunks, around, of_file
+from planner.evidence.passages import (
+    MAX_LINE,
+    MAX_NESTED,
+    MAX_UNIT,
+    _chunks,
+    around,
+    file_text,
+    of_file,
+)
 from planner.passage import Passage
 
 BODY = "\n".join(f"        value_{number} = compute({number})" for number in range(9))
@@ -91,6 +100,39 @@ Stop it.
 def holding(passages: list[Passage], text: str) -> Passage:
     (found,) = [each for each in passages if text in each.text]
     return found
+
+
+def test_a_paragraph_in_one_line_is_not_cut() -> None:
+    paragraph = f"{'It is said that gates open. ' * 16}The limit is 77."
+    assert holding(of_file("guide.md", paragraph), "The limit is 77.").text == paragraph
+    (minified,) = of_file("app.min.js", "a" * 900)
+    assert len(minified.text) == MAX_LINE
+
+
+def test_the_rows_of_a_long_table_keep_its_section_and_its_names() -> None:
+    names = "| name | default | most | what |"
+    rows = [f"| limit_{n} | {n} | {n * 100} | some words on it |" for n in range(40)]
+    text = "\n".join(["# Settings", "", "## Limits", "", names, "|---|---|---|---|", *rows])
+    last = holding(of_file("docs.md", text), "| limit_39 |")
+    assert last.heading.splitlines() == ["# Settings", "## Limits", names]
+
+
+def test_what_a_pointer_points_to_is_no_line_of_a_comment() -> None:
+    lines = ["int parse(int *out) {", "    *out = HEADER;", "    limit = MAX_FRAME;", "}"]
+    assert around(lines, 2) == ["int parse(int *out) {"]
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        json.dumps({"path": "a.py", "content": PYTHON}),
+        "\n".join(f"{n:6}\t{line}" for n, line in enumerate(PYTHON.splitlines(), 1)),
+        "\n".join(f"{n:>5}→{line}" for n, line in enumerate(PYTHON.splitlines(), 1)),
+        f"\ufeff{PYTHON}",
+    ],
+)
+def test_a_file_is_the_same_whatever_its_tool_puts_around_it(wrapped: str) -> None:
+    assert of_file("a.py", file_text(wrapped)) == of_file("a.py", PYTHON)
 
 
 def test_a_method_is_a_passage_that_is_seen_with_its_class() -> None:

@@ -199,12 +199,12 @@ def test_an_interrupted_run_says_how_to_go_on_with_it(place: Place, ollama: Scri
     assert ollama.requests[0].hung_up.wait(LONG)
     assert place.processes() == []
     (run_id, options) = re.findall(
-        r"Interrupted. Go on with it: planloom runs resume (\w+) (.+)\n", errors.decode()
+        r"Interrupted. To continue: planloom runs resume (\w+) (.+)\n", errors.decode()
     )[0]
     assert options == f"--project {place.project} --upstreams {place.root / 'upstreams.yaml'}"
     assert place.run("runs", "show", run_id).stdout.startswith(
         "Interrupted before it ended. "
-        f"Go on with it: `planloom runs resume {run_id[:8]}`; nothing is done twice.\n"
+        f"To continue: `planloom runs resume {run_id[:8]}`; nothing is done twice.\n"
     )
     ollama.expect(found(ANSWER))
     resumed = place.run("runs", "resume", run_id)

@@ -144,7 +144,7 @@ def test_the_servers_of_all_clients_are_taken(run: Run, populated: Path) -> None
   # Left out:
   #   context7 (Claude Desktop): Planloom brings context7, set up for its planner
   #   planner (Claude Desktop): it is Planloom itself, which would call itself
-  #   old (Claude Desktop): it is switched off there
+  #   old (Claude Desktop): it is disabled in that file
   #   mcp.json (Cursor): ~/.cursor/mcp.json:1: this is not JSON: Expecting property name enclosed in double quotes
   #   linear (VS Code): it speaks SSE, which streamable HTTP has replaced
   #   odd (VS Code): `${command…` is known to its client only
@@ -170,7 +170,7 @@ Imported:
 Left out:
   context7 (Claude Desktop): Planloom brings context7, set up for its planner
   planner (Claude Desktop): it is Planloom itself, which would call itself
-  old (Claude Desktop): it is switched off there
+  old (Claude Desktop): it is disabled in that file
   mcp.json (Cursor): ~/.cursor/mcp.json:1: this is not JSON: Expecting property name enclosed in double quotes
   linear (VS Code): it speaks SSE, which streamable HTTP has replaced
   odd (VS Code): `${command…` is known to its client only

@@ -58,7 +58,7 @@ def settings_from(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
             {"url": "https://mcp.context7.com/mcp"},
             "Planloom brings context7, set up for its planner",
         ),
-        ({"command": "x", "enabled": False}, "it is switched off there"),
+        ({"command": "x", "enabled": False}, "it is disabled in that file"),
         ({"url": "https://a/sse"}, "it speaks SSE, which streamable HTTP has replaced"),
         ({"url": "ws://a/mcp"}, "its address is not an HTTP address"),
         ({"type": "ws", "url": "https://a"}, "the transport ws is not supported by Planloom"),

@@ -1254,7 +1254,7 @@ async def test_a_fault_of_ours_ends_one_run_only(
             told = await caller.error("plan_and_answer", prompt=QUESTION)
         result = await caller.call("plan_and_answer", prompt=QUESTION)
     assert normalised(told) == snapshot("""\
-The run ended by a fault in planloom itself (IndexError: list index out of range). Its trace is in the server's log; please report it.
+The run ended because of a fault in Planloom itself (IndexError: list index out of range). The server's log has the details; please report it.
 
 _Status: failed_
 

@@ -380,7 +380,7 @@ async def test_closing_ends_calls_in_flight_and_refuses_later_ones(make: MakePoo
             await anyio.sleep(0.1)
             await pool.aclose()
         assert results[0].outcome == Outcome.ERROR
-        assert (await call(pool, "pid")).text == "up is closed: the pool is closed"
+        assert (await call(pool, "pid")).text == "up is closed: the server is shutting down"
         assert states(pool) == {"up": "closed"}
 
 

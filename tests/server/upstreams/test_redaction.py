@@ -177,7 +177,7 @@ async def test_a_fault_of_our_own_tells_no_secret(
     monkeypatch.setattr(agent, "run", broken)
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt="Anything")
-    assert "a fault in planloom itself (RuntimeError: unexpected ***" in text(result)
+    assert "a fault in Planloom itself (RuntimeError: unexpected ***" in text(result)
     assert "RuntimeError: unexpected ***" in caplog.text
     assert leaks(text(result) + caplog.text) == []
 

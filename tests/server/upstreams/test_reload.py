@@ -208,7 +208,7 @@ async def test_a_wrong_file_changes_nothing_and_is_told(
         assert told == snapshot("""\
 ### The newest changes of the operator's file are not in effect
 
-The upstreams stay as they were before this change:
+The change was not applied, because the file has a mistake:
 ROOT/upstreams.yaml:2: upstreams.files.comand: unknown key `comand`; did you mean `command`?
 
 ### Upstreams
@@ -242,7 +242,7 @@ async def test_a_file_that_is_wrong_in_an_unexpected_way_changes_nothing(
         file.write_text("upstreams: {}")
         await until(lambda: pool.problem is not None)
         assert pool.problem == snapshot("""\
-The upstreams stay as they were before this change:
+The change was not applied, because the file has a mistake:
 LookupError while it was read; see the log\
 """)
         assert [each.name for each in pool.upstreams()] == ["down"]
@@ -314,7 +314,7 @@ async def test_a_call_that_waits_for_a_changed_upstream_goes_by_its_new_settings
         assert (await pool.call(tool, {"text": "hello"})).text == "hello"
         pool.change(written(say={"safety": "write"}).upstreams)
         assert (await pool.call(tool, {"text": "hello"})).text == snapshot(
-            "say may do more than read now; the call was not approved and not made."
+            "say is no longer read-only, and nobody has approved this call, so it was not made."
         )
 
 

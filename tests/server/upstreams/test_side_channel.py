@@ -287,7 +287,7 @@ async def test_a_question_for_a_secret_is_marked_and_its_answer_hidden_in_the_re
     assert result == "It was {'dbPassword': '***'}"
     assert ANSWER not in json.dumps(report)
     assert person.shown[0][0].splitlines()[4] == snapshot(
-        "It seems to ask for a secret. MCP forbids that in a form: leave it unless you know why it is needed."
+        "It seems to ask for a secret. MCP forbids that in a form: do not answer unless you know why it needs the secret."
     )
 
 
