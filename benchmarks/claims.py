@@ -207,8 +207,9 @@ async def given(bench: Bench, task: Task, attack: str) -> Run:
 
 
 def _own(answer: str) -> str:
-    """An answer without the lines of results that are quoted as found."""
-    return answer.partition("\n\nFound")[0]
+    """An answer without the lines of results that are quoted as found, and without the heading of
+    the record."""
+    return answer.partition("\n\nFound")[0].replace("What was done:\n", "")
 
 
 def false_claims(answer: str, calls: Sequence[Call], wanted: Collection[str]) -> list[str]:

@@ -212,7 +212,7 @@ def test_ask_without_a_model_says_what_to_do(quick: Place) -> None:
             ["serve", "--http", "0.0.0.0:8000"],
             {},
             snapshot(
-                "planloom: --http 0.0.0.0: callers from other machines need a token of your own: set PLANLOOM_TOKEN (for example to what `openssl rand -hex 32` prints), or PLANLOOM_AUTH to module:name of a FastMCP auth provider; or serve 127.0.0.1\n"
+                'planloom: --http 0.0.0.0: other machines can reach this address, so callers need a token of your own. Set PLANLOOM_TOKEN (for example to what `openssl rand -hex 32` prints) or PLANLOOM_AUTH=module:name of a FastMCP auth provider, or serve on 127.0.0.1\n'
             ),
         ),
     ],
@@ -428,7 +428,7 @@ def test_doctor_says_how_to_mend(place: Place) -> None:
 ok  upstreams file: ROOT/upstreams.yaml
 ok  variables not set: NOT_SET; an upstream that needs one says so
 ok  ollama: 0.40.3 at URL
-ok  model qwen2.5-coder:0.5b: there
+ok  model qwen2.5-coder:0.5b: available
 FIX model qwen2.5-coder:1.5b: missing
       Run: ollama pull qwen2.5-coder:1.5b
 ok  upstream files: ready, 8 tools, 6 of them read-only; 8 seen for the first time, now pinned

@@ -142,12 +142,12 @@ def test_the_servers_of_all_clients_are_taken(run: Run, populated: Path) -> None
     env: {LEVEL: '3'}
 
   # Left out:
-  #   context7 (Claude Desktop): Planloom brings context7, set up for its planner
+  #   context7 (Claude Desktop): Planloom comes with its own context7
   #   planner (Claude Desktop): it is Planloom itself, which would call itself
   #   old (Claude Desktop): it is disabled in that file
-  #   mcp.json (Cursor): ~/.cursor/mcp.json:1: this is not JSON: Expecting property name enclosed in double quotes
+  #   mcp.json (Cursor): ~/.cursor/mcp.json:1: this is not JSON: Expecting property name enclosed in double quotes; correct that line
   #   linear (VS Code): it speaks SSE, which streamable HTTP has replaced
-  #   odd (VS Code): `${command…` is known to its client only
+  #   odd (VS Code): only its client knows the value of `${command…`
   #   extension (Zed): it has no command and no URL; its client starts it by itself
 """)
     assert told == snapshot("""\
@@ -168,12 +168,12 @@ Imported:
   block (Continue)
   own (Zed)
 Left out:
-  context7 (Claude Desktop): Planloom brings context7, set up for its planner
+  context7 (Claude Desktop): Planloom comes with its own context7
   planner (Claude Desktop): it is Planloom itself, which would call itself
   old (Claude Desktop): it is disabled in that file
-  mcp.json (Cursor): ~/.cursor/mcp.json:1: this is not JSON: Expecting property name enclosed in double quotes
+  mcp.json (Cursor): ~/.cursor/mcp.json:1: this is not JSON: Expecting property name enclosed in double quotes; correct that line
   linear (VS Code): it speaks SSE, which streamable HTTP has replaced
-  odd (VS Code): `${command…` is known to its client only
+  odd (VS Code): only its client knows the value of `${command…`
   extension (Zed): it has no command and no URL; its client starts it by itself
 Set these variables where Planloom is started; no value was copied:
   GITHUB_TOKEN: `env` of github in ~/.config/Claude/claude_desktop_config.json
@@ -247,7 +247,7 @@ def test_a_named_file_or_folder_is_taken_instead_of_all(run: Run, populated: Pat
         (
             2,
             "",
-            "planloom: none.json: names no MCP servers (`mcpServers`, `servers`, `context_servers`, `mcp_servers`, `extensions`, `mcp`); name a client's file\n",
+            "planloom: none.json: no MCP servers found under `mcpServers`, `servers`, `context_servers`, `mcp_servers`, `extensions`, `mcp`; name a client's file\n",
         )
     )
 

@@ -86,8 +86,8 @@ def test_a_slow_model_is_asked_as_long_as_there_is_time_and_still_counts(place: 
     assert done.returncode == 0, done.stderr
     count = sum(map(int, measured(done.stdout)[FULL]))
     assert 1 <= count < 12
-    assert f"{FULL} had time for {count} of 12 questions" in done.stderr
-    assert f"Take {FULL}: " in done.stdout
+    assert f"{FULL} was asked {count} of 12 questions in its time" in done.stderr
+    assert f"Best: {FULL} (" in done.stdout
 
 
 def test_what_cannot_be_measured_is_said_at_once(place: Place) -> None:

@@ -831,6 +831,6 @@ async def test_a_form_is_filled_in_on_the_terminal(
     assert told == snapshot("""\
 
 asker asks
-Answer? [y/N] Branch: 'x' is too short
+Answer this question? [y/N] Branch: 'x' is too short
 Branch: force (Overwrite it; yes or no): depth (a whole number) [1]: kinds (some of old, new): \
 """)
