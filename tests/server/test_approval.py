@@ -118,7 +118,7 @@ add_note of notes (write: it adds or changes something)
 text: "hello"
 author: "Planloom"
 ```
-For run RUN: "Note hello". It is made once, exactly as shown. No answer within 120 s means no.\
+For run RUN: "Note hello". It is made once, exactly as shown. Without an answer within 120 s it is declined.\
 """
         ]
     )
@@ -242,7 +242,7 @@ async def test_a_client_that_cannot_ask_is_told_and_its_models_see_no_such_tool(
         told = await caller.error("run_step", **CALL)
         result = await caller.call("plan_and_answer", prompt="How many notes are there?")
     assert told == snapshot(
-        'The tool "add_note" was refused: its safety class is write, so the user has to approve the call, and this client cannot ask (it does not declare elicitation).'
+        'The tool "add_note" was refused: its safety class is write, so the user has to approve the call, and this client cannot ask (it does not declare elicitation). Open the list of runs in the browser view, or use `planloom ask` on a terminal.'
     )
     assert "Started with 1 read-only tool" in caller.progress.messages
     schema = ollama.requests[0].schema
@@ -635,7 +635,7 @@ async def test_what_is_too_long_for_a_question_is_had_by_get_run(
 : "\\u001b[8mme\\u202e\\u3164"
 ```
 This is not all of it. get_run with run_id RUN and iteration 0 shows the whole.
-For run RUN: "Note hello". It is made once, exactly as shown. No answer within 120 s means no.\
+For run RUN: "Note hello". It is made once, exactly as shown. Without an answer within 120 s it is declined.\
 """)
     assert "rm -rf" not in question
     assert "x" * 5000 + "\n  | rm -rf /\n" in whole

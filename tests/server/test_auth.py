@@ -113,7 +113,7 @@ async def test_only_the_right_token_in_the_header_lets_in(place: Place) -> None:
             assert (rebound.status_code, rebound.text) == snapshot(
                 (
                     421,
-                    "This server is not known by the name in the Host header. If it should be, add the name to PLANLOOM_ALLOWED_HOSTS.\n",
+                    "The Host header names a host that this server does not accept. To accept it, add it to PLANLOOM_ALLOWED_HOSTS.\n",
                 )
             )
             evil = {"Origin": "http://evil.example"}
@@ -146,7 +146,7 @@ async def test_only_the_right_token_in_the_header_lets_in(place: Place) -> None:
 }
 Watch its runs at http://127.0.0.1:PORT/view
 For an OpenAI client: base URL http://127.0.0.1:PORT/v1, model planloom, the token as API key.
-The token is in ROOT/state/planloom/token, for you only; `planloom token` prints it.
+The token is in ROOT/state/planloom/token, which only you can read; `planloom token` prints it.
 """)
 
 
@@ -312,7 +312,7 @@ def test_a_token_file_that_is_no_use_is_told(
         (
             {},
             snapshot(
-                "--http HOST: callers from other machines need a token of your own: set PLANLOOM_TOKEN (for example to what `openssl rand -hex 32` prints), or PLANLOOM_AUTH to module:name of a FastMCP auth provider; or serve 127.0.0.1"
+                "--http HOST: other machines can reach this address, so callers need a token of your own. Set PLANLOOM_TOKEN (for example to what `openssl rand -hex 32` prints) or PLANLOOM_AUTH=module:name of a FastMCP auth provider, or serve on 127.0.0.1"
             ),
         ),
         (
@@ -329,23 +329,25 @@ def test_a_token_file_that_is_no_use_is_told(
         ),
         (
             {"PLANLOOM_TOKEN": " , "},
-            snapshot("PLANLOOM_TOKEN: it has no token in it; set one, or unset the variable"),
+            snapshot("PLANLOOM_TOKEN: it is set but contains no token; set one, or unset it"),
         ),
         (
             {"PLANLOOM_AUTH": "no_such_module:auth"},
             snapshot(
-                "PLANLOOM_AUTH=no_such_module:auth: cannot be loaded (No module named 'no_such_module'); write it as module:name, and check that PYTHONPATH contains its folder"
+                "PLANLOOM_AUTH=no_such_module:auth: cannot be loaded (ModuleNotFoundError: No module named 'no_such_module'); write it as module:name, and check that PYTHONPATH contains its folder"
             ),
         ),
         (
             {"PLANLOOM_AUTH": "json"},
             snapshot(
-                "PLANLOOM_AUTH=json: cannot be loaded (module 'json' has no attribute ''); write it as module:name, and check that PYTHONPATH contains its folder"
+                "PLANLOOM_AUTH=json: cannot be loaded (AttributeError: module 'json' has no attribute ''); write it as module:name, and check that PYTHONPATH contains its folder"
             ),
         ),
         (
             {"PLANLOOM_AUTH": "json:dumps"},
-            snapshot("PLANLOOM_AUTH=json:dumps: is not an auth provider of FastMCP; name one"),
+            snapshot(
+                "PLANLOOM_AUTH=json:dumps: this is not a FastMCP auth provider; name one as module:name"
+            ),
         ),
     ],
 )

@@ -212,7 +212,7 @@ def test_ask_without_a_model_says_what_to_do(quick: Place) -> None:
             ["serve", "--http", "0.0.0.0:8000"],
             {},
             snapshot(
-                'planloom: --http 0.0.0.0: other machines can reach this address, so callers need a token of your own. Set PLANLOOM_TOKEN (for example to what `openssl rand -hex 32` prints) or PLANLOOM_AUTH=module:name of a FastMCP auth provider, or serve on 127.0.0.1\n'
+                "planloom: --http 0.0.0.0: other machines can reach this address, so callers need a token of your own. Set PLANLOOM_TOKEN (for example to what `openssl rand -hex 32` prints) or PLANLOOM_AUTH=module:name of a FastMCP auth provider, or serve on 127.0.0.1\n"
             ),
         ),
     ],

@@ -138,7 +138,7 @@ def test_an_interrupted_trial_shows_what_it_has(
     rows = measured(output.decode())
     assert sum(map(int, rows[FAST])) == 12
     assert rows[FULL] == ["2", "0", "0"]
-    assert f"Take {FAST}: " in output.decode()
+    assert f"Best: {FAST} (" in output.decode()
     assert f"{FULL} stopped after 2 of 12 questions: it was interrupted" in errors.decode()
     assert f"{FULL} 2/12 right, " in errors.decode()
     assert b"Traceback" not in errors

@@ -50,8 +50,8 @@ def caveat(client: str) -> str:
     if "| not seen |" not in row:
         return ""
     return (
-        f"Not tried with {CLIENTS[client].title} yet: the entry is as its documentation says. "
-        "If its tools do not appear, please report it.\n"
+        f"This entry follows {CLIENTS[client].title}'s documentation but was never tried. If the "
+        f"tools do not appear in {CLIENTS[client].title}, please report it.\n"
     )
 
 

@@ -56,7 +56,7 @@ def settings_from(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             {"url": "https://mcp.context7.com/mcp"},
-            "Planloom brings context7, set up for its planner",
+            "Planloom comes with its own context7",
         ),
         ({"command": "x", "enabled": False}, "it is disabled in that file"),
         ({"url": "https://a/sse"}, "it speaks SSE, which streamable HTTP has replaced"),
@@ -74,7 +74,10 @@ def settings_from(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
         ({"command": "x", "env_keys": "TOKEN"}, "its `env_keys` are not a list"),
         ({"command": "x", "env_vars": [{"name": "A"}]}, "one of its values is not text"),
         ({"command": "x", "args": ["${file}"]}, None),
-        ({"command": "x", "args": ["${config:a.b}"]}, "`${config…` is known to its client only"),
+        (
+            {"command": "x", "args": ["${config:a.b}"]},
+            "only its client knows the value of `${config…`",
+        ),
     ],
 )
 def test_what_cannot_be_taken_is_left_out_with_the_reason(

@@ -128,7 +128,7 @@ add_note of notes (write: it adds or changes something)
 ```text
 text: "hello"
 ```
-For run RUN: "Note hello". It is made once, exactly as shown. No answer within 120 s means no.\
+For run RUN: "Note hello". It is made once, exactly as shown. Without an answer within 120 s it is declined.\
 """
         ]
     )

@@ -194,7 +194,7 @@ async def test_tools_say_what_they_are(place: Place) -> None:
                 "name": "plan_and_answer",
                 "title": "Plan and answer",
                 "description": """\
-Answer a question about the project in PROJECT: its code, files and libraries. An agent with small local models plans, searches and reads with its own tools, and returns the answer with the lines that support it. It changes something only if the prompt asks for it, and the user approves the call or the operator permits it without.
+Answer a question about the project in PROJECT: its code, files and libraries. An agent with small local models plans, searches and reads with its own tools, and returns the answer with the lines that support it. It changes something only if the prompt asks for it and the user approves the call, unless the operator allows changes without asking.
 If this call is cut off, for example by a time limit, call it again with the same prompt: the run goes on where it stopped.\
 """,
                 "inputSchema": {
@@ -284,7 +284,7 @@ with that run_id concludes from all steps.\
                     "properties": {
                         "prompt": {
                             "default": "",
-                            "description": "What this step should find out, complete in itself. With run_id it may be left out: the step that is planned next, or the one that was interrupted.",
+                            "description": "What this step should find out, complete in itself. Optional with run_id: then the next planned step is made, or the interrupted one is finished.",
                             "type": "string",
                         },
                         "tool": {
@@ -344,8 +344,8 @@ it. run_step with its run_id makes the steps.\
                 "title": "Follow a run",
                 "description": """\
 Wait for the end of a run for up to wait_s seconds and return its report; while it goes
-on, what is new since the last call. Cancelling this call leaves the run alone. When the run
-waits for approval, the user is asked. Runs are found after a restart too.\
+on, what is new since the last call. Cancelling this call does not stop the run. When the
+run waits for approval, the user is asked. Runs are found after a restart too.\
 """,
                 "inputSchema": {
                     "type": "object",
@@ -1071,7 +1071,7 @@ async def test_run_step_lets_the_models_choose(place: Place, ollama: ScriptedOll
         (
             {"tool": "write_file", "arguments": {"path": "a", "text": "b"}},
             snapshot(
-                'The tool "write_file" was refused: its safety class is destructive, so the user has to approve the call, and this client cannot ask (it does not declare elicitation).'
+                'The tool "write_file" was refused: its safety class is destructive, so the user has to approve the call, and this client cannot ask (it does not declare elicitation). Open the list of runs in the browser view, or use `planloom ask` on a terminal.'
             ),
         ),
         (

@@ -653,7 +653,7 @@ Interrupted before it ended. Call plan_and_answer with the same prompt and run_i
 _Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, N generated, 0.0 s); 0.0 s in all_\
 """)
     assert normalised(other) == snapshot(
-        'prompt: run RUN was begun with another: "What is VeryUniqueClassName_Phoenix_2025_QW3RTY, and in which file?". Give that to go on with the run, or leave run_id out to start one.'
+        'prompt: run RUN has another prompt: "What is VeryUniqueClassName_Phoenix_2025_QW3RTY, and in which file?". Give that one to continue the run, or leave out run_id to start a new run.'
     )
     report = after.whole
     assert report

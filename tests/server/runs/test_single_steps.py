@@ -158,7 +158,7 @@ async def test_a_run_of_steps_goes_on_after_a_restart(place: Place, ollama: Scri
     assert (report["status"], report["answer"]) == ("answered", BOTH)
     assert report["usage"]["tool_calls"] == 2
     assert normalised(other) == snapshot(
-        'prompt: run RUN was begun with another: "Read it.". Give that to go on with the run, or leave run_id out to start one.'
+        'prompt: run RUN has another prompt: "Read it.". Give that one to continue the run, or leave out run_id to start a new run.'
     )
 
 

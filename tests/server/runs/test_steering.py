@@ -70,12 +70,12 @@ Run RUN has ended (answered); it cannot be steered.\
     told = [line for line in caller.progress.messages if "Look in" in line]
     assert told == snapshot(
         [
-            'Step 1 of 4: from the next decision on, the caller says "Look in server/." and skips Read a; Read b and puts first Read c',
-            'Step 1 of 2: taken: the caller says "Look in server/." and skips Read a; Read b and puts first Read c',
+            'Step 1 of 4: the caller says "Look in server/." and skips Read a; Read b and puts first Read c; the next decision takes it up',
+            'Step 1 of 2: taken up: the caller says "Look in server/." and skips Read a; Read b and puts first Read c',
         ]
     )
     assert isinstance(transcript, TextResourceContents)
-    assert "- Step 1 of 4: from the next decision on, the caller says" in transcript.text
+    assert "- Step 1 of 4: the caller says" in transcript.text
     assert "### Said while it ran" in text(done)
 
 

@@ -257,7 +257,7 @@ async def test_one_upstream_that_fails_does_not_hold_up_the_others(make: MakePoo
         assert (await call(pool, "rubbish.say", text="hi")).text == "hi"
         result = await pool.call(ToolSpec(name="say", upstream="missing"), {})
         assert result.outcome == Outcome.ERROR
-        assert result.text.startswith("missing is failed: ")
+        assert result.text.startswith("missing is not available (failed: ")
 
 
 async def test_an_upstream_of_a_variable_that_is_not_set_fails_alone(make: MakePool) -> None:
@@ -380,7 +380,9 @@ async def test_closing_ends_calls_in_flight_and_refuses_later_ones(make: MakePoo
             await anyio.sleep(0.1)
             await pool.aclose()
         assert results[0].outcome == Outcome.ERROR
-        assert (await call(pool, "pid")).text == "up is closed: the server is shutting down"
+        assert (await call(pool, "pid")).text == (
+            "up is not available (closed: the server is shutting down)"
+        )
         assert states(pool) == {"up": "closed"}
 
 

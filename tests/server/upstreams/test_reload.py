@@ -255,7 +255,7 @@ async def test_what_needs_a_new_start_is_said(place: Place, only: Only) -> None:
         place.bounds = {"runs": {"concurrent": 2}}
         assert place.file.exists()  # written again
         found = await listed(caller, lambda found: found["problem"])
-        assert found["problem"] == snapshot("`runs`: in effect after the next start.")
+        assert found["problem"] == snapshot("Changes of `runs` take effect at the next start.")
 
 
 async def test_a_call_that_was_approved_before_a_change_is_not_made_after_it(
