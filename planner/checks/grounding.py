@@ -133,6 +133,7 @@ def _unheld(answer: str, text: str) -> list[str]:
         and not _spelled_otherwise(claim, answer, text)
         and not _one_or_the_other(claim, text)
         and not _written_otherwise(claim, text)
+        and not (claim.isdigit() and _in_date(claim, answer, text))
     ]
 
 
@@ -150,6 +151,19 @@ def _spelled_otherwise(claim: str, answer: str, text: str) -> bool:
     named = re.finditer(rf"([^\W\d_]{{2,}})[ -]?{re.escape(number)}(?![\w.]*\d)", answer)
     spellings = (rf"\b{name[1]}[-_ ]?{re.escape(number)}(?![\w.]*\d)" for name in named)
     return any(re.search(each, text, re.IGNORECASE) for each in spellings)
+
+
+def _in_date(claim: str, answer: str, text: str) -> bool:
+    """Whether a number is a part of a date in the text whose year the answer has, or of a time: the
+    5 of "5 May 2024" in 2024-05-05, the 3 of "3 pm" in 15:00."""
+    padded = claim.zfill(2)
+    dates = re.findall(rf"(?<!\d)([12]\d{{3}})-(?:{padded}-\d\d|\d\d-{padded})(?!\d)", text)
+    if any(year in answer for year in dates):
+        return True
+    time = re.search(rf"\b{claim}(?::\d\d ?|(?::\d\d)? ?([apAP])\.?[mM]\b)", answer)
+    after_noon = time is not None and time[1] in ("p", "P")
+    hour = str(int(claim) + 12) if after_noon and int(claim) < 12 else padded
+    return time is not None and re.search(rf"(?<![\d:]){hour}:\d\d", text) is not None
 
 
 def _written_otherwise(claim: str, text: str) -> bool:

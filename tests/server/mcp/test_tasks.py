@@ -1,4 +1,5 @@
 """Runs as tasks of the tasks extension, driven by FastMCP's own client half."""
+# ruff: noqa: E501  texts stand as clients get them
 
 import json
 from collections.abc import AsyncIterator
