@@ -76,7 +76,7 @@ def _read(reply: str, schema: Schema, shape: type[T] | TypeAdapter[T]) -> T:
     """Raises `ValidationError`, on the reply as it is, when it cannot be read."""
     shape = shape if isinstance(shape, TypeAdapter) else TypeAdapter(shape)
     try:
-        return shape.validate_json(reply)
+        return shape.validate_json(lenient.respelled(reply, schema))
     except ValidationError as error:
         found = lenient.json_in(reply, schema)
         if found is None:

@@ -30,6 +30,38 @@ def json_in(text: str, schema: Schema) -> str | None:
     return None if best is None else json.dumps(best, ensure_ascii=False)
 
 
+def respelled(reply: str, schema: Schema) -> str:
+    """A reply in JSON with its choices as the schema spells them: `Get_Doc` and
+    `functions.get-doc` for `get_doc`."""
+    try:
+        value = json.loads(reply)
+    except (ValueError, RecursionError):
+        return reply
+    spelled = _respelled(value, schema)
+    return reply if spelled == value else json.dumps(spelled, ensure_ascii=False)
+
+
+def _respelled(value: Any, schema: Schema) -> Any:
+    for branch in schema.get("anyOf", ()):
+        value = _respelled(value, branch)
+    choices = [each for each in schema.get("enum", ()) if isinstance(each, str)]
+    match value:
+        case str() if choices and value not in choices:
+            alike = [each for each in choices if _bare(each) == _bare(value.rpartition(".")[2])]
+            return alike[0] if len(alike) == 1 else value
+        case dict():
+            known = schema.get("properties", {})
+            return {name: _respelled(each, known.get(name, {})) for name, each in value.items()}
+        case list():
+            return [_respelled(each, schema.get("items", {})) for each in value]
+    return value
+
+
+def _bare(name: str) -> str:
+    """The letters and digits of a name."""
+    return re.sub(r"[\W_]", "", name).casefold()
+
+
 def items_in(text: str) -> list[str]:
     """The items of a list in plain text, without their marks, and without what introduces them."""
     found = [_MARK.sub("", line).strip() for line in text.splitlines()]
