@@ -7,7 +7,6 @@ has no files either, nothing can be gathered and a plan chooses the tools.
 """
 
 import re
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.results import empty
 from planner.events import PassagesGathered
 from planner.evidence import hits
+from planner.evidence.best_files import best_files, defining_files
 from planner.evidence.context import reading_characters
 from planner.evidence.hits import Hit
 from planner.evidence.listing import paths_in
@@ -27,7 +27,6 @@ from planner.evidence.ranking import (
     NOT_COMPARED,
     Alike,
     defined,
-    defined_in,
     named_in,
     ranked,
     undefined,
@@ -62,12 +61,8 @@ MAX_FILES = 6
 """Files that are read whole for one question."""
 INTRODUCTION = "README.md"
 """The file in which a project says what it is."""
-MAX_DEFINING_FILES = 2
-"""Files that may define a name of the question, so that it says which of them to read."""
 MAX_DEFINING = 4
 """Files read for what the definitions in these mention, for a long answer."""
-REGION = 30
-"""Lines between two hits that belong to different places of a file."""
 DOCUMENTED_SHARE = 0.7
 """The share of what is shown that documentation gets, if there is any."""
 INTRODUCTION_SHARE = 0.1
@@ -129,7 +124,7 @@ class Gatherer:
         if self.search:
             searched, found = await self._searched(self.search, question, more)
             named = [path for name in paths_in(question) for path in await self._file(name, found)]
-            files = list(dict.fromkeys([*named, *_best_files(found, question, more)]))[:MAX_FILES]
+            files = list(dict.fromkeys([*named, *best_files(found, question, more)]))[:MAX_FILES]
             if self._long or not files:
                 introduction = (await self._file(INTRODUCTION, []))[:1]
                 files += [path for path in introduction if path not in files]
@@ -307,7 +302,7 @@ class Gatherer:
         iteration = await self.caller.look_up(tool, pattern, purpose)
         succeeded = iteration.outcome is Outcome.SUCCESS
         found = hits.of_search(iteration.result) if succeeded else []
-        return found, _defining_files(found, {*missing})
+        return found, defining_files(found, {*missing})
 
     async def _outlines(self, passages: Sequence[Passage], question: str) -> list[Passage]:
         """What stands within the definitions that the question names, from an upstream that knows
@@ -368,35 +363,6 @@ def _unread(found: Iterable[Hit], read: Sequence[Passage]) -> list[Passage]:
     """The lines found in files that were not read."""
     sources = {each.source for each in read}
     return hits.as_passages([hit for hit in found if hit.path not in sources])
-
-
-def _defining_files(found: Sequence[Hit], names: set[str]) -> list[str]:
-    """The files whose lines define some of the names: those that define most of them first, of
-    those that do so at their outermost level."""
-    defining = {
-        (hit.path, name[0], not hit.text[:1].isspace())
-        for hit in found
-        if (name := defined_in(hit.text)) and name[0] in names
-    }
-    count: Counter[str] = Counter()
-    for path, _, outermost in defining:
-        count[path] += len(names) if outermost else 1
-    return sorted(count, key=lambda path: (-count[path], path))
-
-
-def _best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list[str]:
-    """The files that define something whose name is a word of the question, and then the files with
-    the best places. A place is a group of hits near each other in a file; places are ranked. What
-    many files define, such as `default:` and `name:`, is a word like others."""
-    best = ranked(hits.as_passages(found, REGION), question, " ".join(more))
-    asked = {*tokens(question)}
-    defining: dict[str, set[str]] = defaultdict(set)
-    for hit in found:
-        if (name := defined_in(hit.text)) and name[0] in asked:
-            defining[name[0]].add(hit.path)
-    telling = {name for name, paths in defining.items() if len(paths) <= MAX_DEFINING_FILES}
-    files = [*_defining_files(found, telling), *(place.source for place in best)]
-    return list(dict.fromkeys(files))
 
 
 def last_gathered(iterations: Sequence[Iteration]) -> Iteration | None:

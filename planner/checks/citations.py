@@ -10,8 +10,8 @@ from math import log
 from pydantic import BaseModel, ConfigDict
 
 from planner.checks.claims import claims, holds, in_all_readings, is_number, is_value
+from planner.checks.forms import FILE
 from planner.checks.grounding import (
-    FILE,
     as_read,
     chosen,
     given,

@@ -25,6 +25,8 @@ _DECODER = json.JSONDecoder()
 _JSON = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
 _SPACE = re.compile(r"\s*")
 _YAML_RECORD = re.compile(r"- [^\s:]+:(?: |\n)")
+_UNFIT = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, csv.Error)
+"""What readers raise for a text in another notation."""
 _FENCE = re.compile(r"```\w*\n(.*?)\n?```", re.DOTALL)
 _RULE = re.compile(r"[\s|:+-]+")
 """The line between the names and the rows of a table."""
@@ -80,7 +82,7 @@ def _value(result: str) -> Any:
     fenced = _FENCE.findall(result)
     text = fenced[0] if len(fenced) == 1 else result
     for read in (_in_json, _in_python, _in_yaml, _in_lines):
-        with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        with suppress(*_UNFIT):
             return read(text)
     return None
 

@@ -116,7 +116,7 @@ async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
             yield Finding("ollama", f"{server.version} at {server.url}")
             for name in wanted:
                 if server.has(name):
-                    yield Finding(f"model {name}", "available")
+                    yield Finding(f"model {name}", "there")
                 else:
                     yield Finding(f"model {name}", "missing", f"Run: ollama pull {name}")
             async for finding in _measured(settings, server):
@@ -179,4 +179,4 @@ async def _api(settings: ModelSettings) -> AsyncIterator[Finding]:
         context = f", with a context of {window} tokens" if window else ""
         if window and window < settings.num_ctx:
             context += f" (num_ctx: {settings.num_ctx})"
-        yield Finding(f"model {name}", f"available{context}")
+        yield Finding(f"model {name}", f"there{context}")

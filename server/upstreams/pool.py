@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from planner.checks.guards.decisions import unknown_tool
 from planner.state import RunState
-from planner.tools import Outcome, PoolAround, ToolResult, ToolSpec, UpstreamStatus, find
+from planner.tools import Outcome, PoolAround, ToolResult, ToolSpec, UpstreamStatus
 from server.background import background_tasks
 from server.config import Settings, UpstreamSettings
 from server.upstreams import results
@@ -161,7 +161,11 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
 
     def find(self, name: str) -> ToolSpec | None:
         """The tool of that name; `upstream.tool` names any tool, whether or not names clash."""
-        return find(name, self.tools())
+        specs = self._specs()
+        if spec := specs.get(name):
+            return spec
+        upstream, _, tool = name.partition(".")
+        return next((s for s in specs.values() if (s.upstream, s.name) == (upstream, tool)), None)
 
     def held(self, name: str) -> HeldTool | None:
         """The tool of that name, bare or as `upstream.tool`, if it waits for consent."""

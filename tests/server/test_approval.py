@@ -1008,7 +1008,7 @@ add_note of notes (write: it adds or changes something)
 ```text
 text: "hello"
 ```
-For run RUN: "Note hello". It is made once, exactly as shown. No answer within 120 s means no.
+For run RUN: "Note hello". It is made once, exactly as shown. Without an answer within 120 s it is declined.
 Make this call? [y/N] \n\
    0.0 s  Step 1 of 1: add_note was approved: the user approved it
    0.0 s  Step 1 of 1: add_note hello

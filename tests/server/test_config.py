@@ -182,7 +182,7 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
             "2: upstreams.a.listing.arguments: the key 1 is not text (YAML reads on, off, yes and "
             "no as true or false); put it in quotes",
         ),
-        ("upstreams:\n  on: {command: x}", "1: upstreams: the key True is not text (YAML reads on"),
+        ("upstreams:\n  on: {command: x}", "1: upstreams: the key 1 is not text (YAML reads on"),
         ("upstreams:\n  a:", "2: upstreams.a: should be a map"),
         ("upstreams:\n  a: {}", "2: upstreams.a: has no `command` and no `url`; give exactly one"),
         (

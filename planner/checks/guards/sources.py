@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from rapidfuzz import fuzz, process
 
 from planner.checks.claims import claims, holds, is_value, numbers_in
+from planner.checks.forms import is_path
 from planner.checks.grounding import (
     SCALES,
     chosen,
     gathered,
     given_paths,
-    is_path,
     leaves,
     strings,
 )

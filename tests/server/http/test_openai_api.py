@@ -887,17 +887,15 @@ async def test_a_call_that_nobody_answers_lapses(
     assert noted(notes_place.project) == []
 
 
-@pytest.mark.parametrize("more", ["", " The password was replaced by another."])
 async def test_beside_json_a_call_that_waits_is_no_content(
-    more: str, notes_place: Place, ollama: ScriptedOllama
+    notes_place: Place, ollama: ScriptedOllama
 ) -> None:
-    """If the model says that more was done, data of it is refused."""
     schema = {"type": "object", "properties": {"done": {"type": "boolean"}}, "required": ["done"]}
     shape = {"type": "json_schema", "json_schema": {"name": "done", "schema": schema}}
-    script_note(ollama, was_done(f"hello was added.{more}"))
+    script_note(ollama, was_done("hello was added."))
     ollama.expect({"data": {"done": True}})
     notes_place.approval = {"timeout_s": 10 * LONG}
-    content = beside = refusal = ""
+    content = beside = ""
     with door(notes_place) as (url, _):
         async with (
             watching(url) as browser,
@@ -909,7 +907,6 @@ async def test_beside_json_a_call_that_waits_is_no_content(
             async for chunk in stream:
                 delta = chunk.choices[0].delta
                 content += delta.content or ""
-                refusal += delta.refusal or ""
                 piece = (delta.model_extra or {}).get("reasoning_content", "")
                 beside += piece
                 if "Waiting for your approval" in piece:
@@ -917,11 +914,7 @@ async def test_beside_json_a_call_that_waits_is_no_content(
                     call = listed["approval"]
                     answer = {"digest": call["digest"], "approve": True}
                     await browser.post(f"/view/runs/{call['run_id']}/approval", json=answer)
-    if more:
-        assert content == ""
-        assert refusal.startswith('What was done:\n- add_note {"text": "hello"} (no call')
-    else:
-        assert json.loads(content) == {"done": True}
+    assert json.loads(content) == {"done": True}
     assert beside.count("Waiting for your approval") == 1
     assert "\nadd_note was approved: the user approved it in the browser.\n" in beside
 

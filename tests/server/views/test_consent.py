@@ -117,7 +117,7 @@ async def test_the_browser_shows_the_whole_call_and_only_its_own_answer_counts(
             assert (await http.post(path, json=right, headers=bearer(MINE))).status_code == 204
             again = await http.post(path, json=right, headers=bearer(MINE))
             assert again.status_code == 400
-            assert "does not wait for approval (any more)" in again.text
+            assert "no longer waits for approval" in again.text
             report = await report_of(client, run_id)
         assert decided(report) == (True, "the user approved it in the browser")
     assert noted(place.project) == [[LONG_TEXT, "nobody"]]
@@ -186,7 +186,7 @@ async def test_another_process_shows_what_waits_and_answers_it(
         assert (code, command in shown, noted(place.project)) == (2, True, [])
         code, _, error = await planloom("runs", "approve", f"{run_id}@{'0' * 8}")
         assert (code, noted(place.project)) == (2, [])
-        assert error.startswith("planloom: This call does not wait for approval")
+        assert error.startswith("planloom: This call no longer waits for approval")
 
         code, _, told = await planloom(*command.split())
         assert (code, told) == (

@@ -181,7 +181,7 @@ async def test_no_answer_of_a_model_over_the_openai_api_is_fetched(
         async with openai.AsyncOpenAI(base_url=base, api_key=KEY, max_retries=0) as client:
             for leak in LEAKS:
                 ollama.expect({"search": [], "reply": leak})
-                asked: Any = [{"role": "user", "content": "Hello!"}]
+                asked: Any = [{"role": "user", "content": f"Hello! {leak}"}]
                 reply = await client.chat.completions.create(model="planloom", messages=asked)
                 said = reply.choices[0].message.content or ""
                 assert "leak.example" in said
@@ -221,7 +221,7 @@ async def test_no_refusal_over_the_openai_api_is_fetched(
     """Nor what a failed run says, which some clients show like an answer."""
     leak, *_ = LEAKS
     schema = {"type": "object", "properties": {"age": {"type": "integer"}}}
-    asked: Any = {"model": "planloom", "messages": [{"role": "user", "content": "Hello!"}]}
+    asked: Any = {"model": "planloom", "messages": [{"role": "user", "content": f"Hello! {leak}"}]}
     as_data: Any = {
         "response_format": {"type": "json_schema", "json_schema": {"name": "age", "schema": schema}}
     }

@@ -1,0 +1,120 @@
+"""Whether a claim of an answer stands in a text in another form: another spelling, a part of a
+date, a rounded number, a result of small arithmetic."""
+
+import re
+import string
+from collections.abc import Sequence
+from itertools import combinations
+
+from planner.checks.claims import holds, is_number
+from planner.evidence.words import tokens
+from planner.text import flat
+
+NEAR_LINES = 60
+"""Lines between the names of a piece of code that a text has in another way."""
+_CODE = re.compile(r"(?!.*(?:@|://))(?:.*[=()\[\]*<>+]|.*\w\.\w)")
+"""A call, an expression or a member, and no address."""
+_DECIMAL = re.compile(r"(?<![\w.])-?\d+\.\d{3,}(?![\w.])")
+"""Too long for a version: 3.14 is not rounded to 3.1."""
+
+
+FILE = re.compile(r"[\w./-]+\.\w{1,8}")
+
+
+def is_path(text: str) -> bool:
+    return FILE.fullmatch(text) is not None and not is_number(text)
+
+
+def in_another_form(claim: str, answer: str, text: str, held: Sequence[str]) -> bool:
+    """Whether a text has a claim of an answer in another form; `held`: what it has as it is."""
+    if is_number(claim) and (_follows(claim, answer, held) or _rounded(claim, text)):
+        return True
+    return (
+        _spelled_otherwise(claim, answer, text)
+        or _one_or_the_other(claim, text)
+        or _written_otherwise(claim, text)
+        or (claim.isdigit() and _in_date(claim, answer, text))
+    )
+
+
+def file_in(claim: str, text: str) -> bool:
+    """Whether a path's last part stands in the text: an answer may say more folders, or fewer."""
+    return "/" in claim and holds(text, claim.rsplit("/", 1)[-1])
+
+
+def _spelled_otherwise(claim: str, answer: str, text: str) -> bool:
+    """Whether a name with a number stands in the text in another spelling: SHA-256 for sha256,
+    Node 20 for node20."""
+    number = claim.lstrip(string.ascii_letters)
+    if not is_number(number):
+        return False
+    named = re.finditer(rf"([^\W\d_]{{2,}})[ -]?{re.escape(number)}(?![\w.]*\d)", answer)
+    spellings = (rf"\b{name[1]}[-_ ]?{re.escape(number)}(?![\w.]*\d)" for name in named)
+    return any(re.search(each, text, re.IGNORECASE) for each in spellings)
+
+
+def _in_date(claim: str, answer: str, text: str) -> bool:
+    """Whether a number is a part of a date in the text whose year the answer has, or of a time: the
+    5 of "5 May 2024" in 2024-05-05, the 3 of "3 pm" in 15:00."""
+    padded = claim.zfill(2)
+    dates = re.findall(rf"(?<!\d)([12]\d{{3}})-(?:{padded}-\d\d|\d\d-{padded})(?!\d)", text)
+    if any(year in answer for year in dates):
+        return True
+    time = re.search(rf"\b{claim}(?::\d\d ?|(?::\d\d)? ?([apAP])\.?[mM]\b)", answer)
+    after_noon = time is not None and time[1] in ("p", "P")
+    hour = str(int(claim) + 12) if after_noon and int(claim) < 12 else padded
+    return time is not None and re.search(rf"(?<![\d:]){hour}:\d\d", text) is not None
+
+
+def _written_otherwise(claim: str, text: str) -> bool:
+    """Whether a quotation stands in the text with other blanks or capitals, or a piece of code in
+    another way: all its names near each other, and each number on a line with one of them.
+    `timeout=30` is `timeout: int = 30`, and `Client.connect()` a method of the class `Client`."""
+    if " " in claim and flat(claim).casefold() in flat(text).casefold():
+        return True
+    parts = tokens(claim)
+    names = [each for each in parts if not each.isdigit()]
+    if len(parts) < 2 or not names or not _CODE.search(claim) or is_path(claim):
+        return False
+    if not all(each in text for each in parts):
+        return False
+    lines = text.splitlines()
+    for at in (n for n, line in enumerate(lines) if holds(line, names[0])):
+        near = lines[max(0, at - NEAR_LINES) : at + NEAR_LINES + 1]
+        having = [line for line in near if any(holds(line, each) for each in names)]
+        if all(holds("\n".join(having), each) for each in parts):
+            return True
+    return False
+
+
+def _one_or_the_other(claim: str, text: str) -> bool:
+    """Whether two words with a stroke between them are no path: the text has none with either."""
+    one, stroke, other = claim.partition("/")
+    plain = bool(stroke) and one.isalpha() and other.isalpha()
+    return plain and re.search(rf"\b{one}/|/{other}\b", text) is None
+
+
+def _rounded(claim: str, text: str) -> bool:
+    """Whether a decimal is a number of the text with fewer places: 3.67 for 3.6666666667."""
+    places = len(claim.partition(".")[2])
+    return places > 0 and any(
+        len(each.partition(".")[2]) > places and round(float(each), places) == float(claim)
+        for each in _DECIMAL.findall(text)
+    )
+
+
+def _follows(claim: str, answer: str, held: Sequence[str]) -> bool:
+    """Whether a number counts the names in the answer, or follows from two of its numbers."""
+    value = float(claim)
+    names = {each for each in held if not is_number(each)}
+    items = re.findall(r"(?m)^\s*(?:[-*]|\d+[.)])\s", answer)
+    if value in (len(names), len(items)) and value > 1:
+        return True
+    numbers = [float(each) for each in held if is_number(each)]
+    if len(numbers) > 2 and abs(sum(numbers) - value) < 1e-6:
+        return True
+    return any(
+        abs(result - value) < 1e-6
+        for first, second in combinations(numbers, 2)
+        for result in (first + second, abs(first - second), first * second)
+    )

@@ -1,0 +1,42 @@
+"""Which files to read for a question, by the lines that a search found."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from planner.evidence.hits import Hit, as_passages
+from planner.evidence.ranking import defined_in, ranked
+from planner.evidence.words import tokens
+
+REGION = 30
+"""Lines between two hits that belong to different places of a file."""
+MAX_DEFINING_FILES = 2
+"""Files that may define a name of the question, so that it says which of them to read."""
+
+
+def defining_files(found: Sequence[Hit], names: set[str]) -> list[str]:
+    """The files whose lines define some of the names: those that define most of them first, of
+    those that do so at their outermost level."""
+    defining = {
+        (hit.path, name[0], not hit.text[:1].isspace())
+        for hit in found
+        if (name := defined_in(hit.text)) and name[0] in names
+    }
+    count: Counter[str] = Counter()
+    for path, _, outermost in defining:
+        count[path] += len(names) if outermost else 1
+    return sorted(count, key=lambda path: (-count[path], path))
+
+
+def best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list[str]:
+    """The files that define something whose name is a word of the question, and then the files with
+    the best places. A place is a group of hits near each other in a file; places are ranked. What
+    many files define, such as `default:` and `name:`, is a word like others."""
+    best = ranked(as_passages(found, REGION), question, " ".join(more))
+    asked = {*tokens(question)}
+    defining: dict[str, set[str]] = defaultdict(set)
+    for hit in found:
+        if (name := defined_in(hit.text)) and name[0] in asked:
+            defining[name[0]].add(hit.path)
+    telling = {name for name, paths in defining.items() if len(paths) <= MAX_DEFINING_FILES}
+    files = [*defining_files(found, telling), *(place.source for place in best)]
+    return list(dict.fromkeys(files))
