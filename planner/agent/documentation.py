@@ -9,7 +9,6 @@ from planner.agent.tool_calls import Caller
 from planner.evidence import hits
 from planner.evidence.hits import Hit
 from planner.evidence.passages import of_document
-from planner.evidence.ranking import weight
 from planner.evidence.words import named, says, tokens, words
 from planner.passage import Passage
 from planner.tools import Outcome, ToolSpec
@@ -18,8 +17,8 @@ MIN_NAME = 3
 """Characters of a library's name."""
 MAX_LIBRARIES = 2
 """Libraries that are looked up for one question."""
-LISTED_WEIGHT = 0.5
-"""What files count for that list all that libraries need themselves, such as lock files."""
+_LOCKED = re.compile(r"(?:[.-]lock(?:\.\w+)?|\.sum)$")
+"""Files that list all that libraries need themselves."""
 USE = (
     r"(?i)(?:^\s*from\s+(?:NAMES)[\w.]*\s+import\b|^\s*import\s+(?:\w+,\s*)*(?:NAMES)\b"
     r"|^\s*(?:pub\s+)?use\s+(?:NAMES)::|^\s*using\s+(?:NAMES)\s*[.;]"
@@ -70,11 +69,11 @@ class Documentation:
         assert self.documents
         own = {part.partition(".")[0].lower() for hit in found for part in hit.path.split("/")}
         chosen, marked = {*words("\n".join(more))}, named(question)
-        marked |= {each for each in tokens(question)[1:] if each[0].isupper()}
+        marked |= {each for each in tokens(question) if each[0].isupper()}
         spelled = [  # other words of a question are the names of libraries too, such as "which"
             each
             for each in re.findall(r"[^\W\d_][\w-]+(?:\.\w+)?", question)
-            if each in marked or chosen.issuperset(words(each.partition(".")[0]))
+            if each in marked or "-" in each or chosen.issuperset(words(each.partition(".")[0]))
         ]
         spelled += [name.partition(".")[0] for name in spelled]  # commander.js is used as commander
         said = {*words(question)}
@@ -87,7 +86,7 @@ class Documentation:
         purpose = "look for a library that the project uses"
         used = await self.caller.look_up(search, _use(names), purpose)
         lines = hits.of_search(used.result) if used.outcome is Outcome.SUCCESS else []
-        lines = [each for each in lines if weight(each.path, said) > LISTED_WEIGHT]
+        lines = [each for each in lines if not _LOCKED.search(each.path)]
         kept = [
             name
             for key, name in names.items()

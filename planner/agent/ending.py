@@ -154,7 +154,7 @@ class Ending:
         # What a plan says is to be done.
         lacks = Lacks() if planned else self._lacks(conclusion)
         reason = reason or lacks.reason
-        found = conclusion.success and not self._gives_up(answer)
+        found = conclusion.success and not gives_up(answer)
         if lacks.claimed or echoed(self.state, answer, lacks.failed):
             answer = ""
         elif self._tells_of_deeds(conclusion):
@@ -274,11 +274,6 @@ class Ending:
         and the run may change something."""
         asks = self.changes.asked or self.state.wants == "talk"
         return self.state.part.request.goal == "answer" and self.changes.possible and not asks
-
-    def _gives_up(self, answer: str) -> bool:
-        """Whether an answer says that it could not be found. "Cannot be resumed after 24 hours"
-        says something else."""
-        return gives_up(answer) and not beyond(answer, self.state.part.request.prompt)
 
     def _repeats_request(self, answer: str, unsure: str | None) -> bool:
         """Whether an answer has words of the request that no result has, and nothing says it: what

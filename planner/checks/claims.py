@@ -29,8 +29,8 @@ SAME_WORDS = 0.6
 """Of the words of the shorter of two answers, so many stand in the other when they agree."""
 FEW_WORDS = 4
 """Of fewer, the other answer begins with all."""
-MAX_NEGATION = 5
-"""Characters of a word that negates an answer, such as "never"."""
+MIN_NEGATION, MAX_NEGATION = 3, 5
+"""Characters of a word that negates an answer, such as "not" and "never"."""
 
 _UNIT = r"(?:[^\W\d_Xx][^\W\d_]{0,7}|x|[fiu]\d{1,3})"
 """What may stand right behind a number: `30s`, `256Mi`, `512МБ`, `3x`, `1500u64`; not `0xFF`."""
@@ -201,7 +201,8 @@ def _is_put_into(short: Sequence[str], long: Sequence[str]) -> bool:
     pairs = enumerate(zip(short, long, strict=False))
     same = next((place for place, (one, other) in pairs if one != other), len(short))
     put_in = same < len(short) and [*short[same:]] == [*long[same + 1 :]]
-    return put_in and len(long[same]) <= MAX_NEGATION
+    # An article or a preposition is shorter, or stands elsewhere too.
+    return put_in and MIN_NEGATION <= len(long[same]) <= MAX_NEGATION and long[same] not in short
 
 
 def _begins_otherwise(answer: str, other: str) -> bool:

@@ -10,8 +10,10 @@ from planner.checks.claims import holds, is_number
 from planner.evidence.words import tokens
 from planner.text import flat
 
-NEAR_LINES = 60
+NEAR_LINES = 15
 """Lines between the names of a piece of code that a text has in another way."""
+_COMMENT = re.compile(r"(?<!:)(?:#|//).*")
+_COMPARISON = re.compile(r"[<>=!]=|(?<![-=])[<>](?!=)")
 _CODE = re.compile(r"(?!.*(?:@|://))(?:.*[=()\[\]*<>+]|.*\w\.\w)")
 """A call, an expression or a member, and no address."""
 _DECIMAL = re.compile(r"(?<![\w.])-?\d+\.\d{3,}(?![\w.])")
@@ -57,9 +59,11 @@ def _in_date(claim: str, answer: str, text: str) -> bool:
     """Whether a number is a part of a date in the text whose year the answer has, or of a time: the
     5 of "5 May 2024" in 2024-05-05, the 3 of "3 pm" in 15:00."""
     padded = claim.zfill(2)
-    dates = re.findall(rf"(?<!\d)([12]\d{{3}})-(?:{padded}-\d\d|\d\d-{padded})(?!\d)", text)
-    if any(year in answer for year in dates):
-        return True
+    years = re.findall(rf"(?<!\d)([12]\d{{3}})-(?:{padded}-\d\d|\d\d-{padded})(?!\d)", text)
+    for year in {*years}:  # "5 May 2024", "5 de mayo de 2024", "May 5, 2024"
+        dated = rf"\b{claim}\b\.?(?: de)? \w+\.?(?: de)?,? {year}|[^\W\d]+\.? {claim},? {year}"
+        if re.search(dated, answer):
+            return True
     time = re.search(rf"\b{claim}(?::\d\d ?|(?::\d\d)? ?([apAP])\.?[mM]\b)", answer)
     after_noon = time is not None and time[1] in ("p", "P")
     hour = str(int(claim) + 12) if after_noon and int(claim) < 12 else padded
@@ -68,9 +72,10 @@ def _in_date(claim: str, answer: str, text: str) -> bool:
 
 def _written_otherwise(claim: str, text: str) -> bool:
     """Whether a quotation stands in the text with other blanks or capitals, or a piece of code in
-    another way: all its names near each other, and each number on a line with one of them.
-    `timeout=30` is `timeout: int = 30`, and `Client.connect()` a method of the class `Client`."""
-    if " " in claim and flat(claim).casefold() in flat(text).casefold():
+    another way: all its names near each other, with its comparisons, and each number behind one of
+    them. `timeout=30` is `timeout: int = 30`, and `Client.connect()` a method of `Client`."""
+    quoted = rf"(?<!\w){re.escape(flat(claim).casefold())}(?!\w)"
+    if " " in claim and re.search(quoted, flat(text).casefold()):
         return True
     parts = tokens(claim)
     names = [each for each in parts if not each.isdigit()]
@@ -78,13 +83,23 @@ def _written_otherwise(claim: str, text: str) -> bool:
         return False
     if not all(each in text for each in parts):
         return False
-    lines = text.splitlines()
+    lines = [_COMMENT.sub("", line) for line in text.splitlines()]
     for at in (n for n, line in enumerate(lines) if holds(line, names[0])):
-        near = lines[max(0, at - NEAR_LINES) : at + NEAR_LINES + 1]
-        having = [line for line in near if any(holds(line, each) for each in names)]
-        if all(holds("\n".join(having), each) for each in parts):
+        near = lines[at : at + NEAR_LINES]
+        having = "\n".join(line for line in near if any(holds(line, each) for each in names))
+        stand = all(holds(having, each) for each in names)
+        compared = all(each in having for each in _COMPARISON.findall(claim))
+        numbers = [each for each in parts if each.isdigit()]
+        if stand and compared and all(_beside(each, names, having) for each in numbers):
             return True
     return False
+
+
+def _beside(number: str, names: Sequence[str], text: str) -> bool:
+    """Whether a number stands on a line with one of the names, without another number between."""
+    name = rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)"
+    alone = rf"(?<![\w.]){number}(?![\w.])"
+    return re.search(rf"{name}[^\d\n]*{alone}|{alone}[^\d\n]*{name}", text) is not None
 
 
 def _one_or_the_other(claim: str, text: str) -> bool:

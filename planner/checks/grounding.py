@@ -297,10 +297,18 @@ def gathered(state: RunState) -> list[str]:
 def seen(state: RunState) -> str:
     """What was found and what the user said. What a model planned, noted or looked for is no
     evidence."""
-    texts = [results(state)]
+    texts = [results(state), *(each for call in chosen(state) for each in _asked_for(call))]
     if state.started:
         texts += [state.user_words, state.started.listing or ""]
     return "\n".join(texts)
+
+
+def _asked_for(call: Iteration) -> Iterator[str]:
+    """What a call that found something was made for: a day, an id, a place; and no words that a
+    model searched for, nor a number that it made up."""
+    for _, value in leaves(call.arguments) if call.result.strip() else ():
+        if isinstance(value, float) or (isinstance(value, str) and not re.search(r"\s", value)):
+            yield str(value)
 
 
 def chosen(state: RunState) -> list[Iteration]:

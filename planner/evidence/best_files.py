@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from planner.evidence.hits import Hit, as_passages
-from planner.evidence.ranking import defined_in, ranked
+from planner.evidence.ranking import defined_in, ranked, weight
 from planner.evidence.words import tokens
 
 REGION = 30
@@ -35,7 +35,8 @@ def best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list
     asked = {*tokens(question)}
     defining: dict[str, set[str]] = defaultdict(set)
     for hit in found:
-        if (name := defined_in(hit.text)) and name[0] in asked:
+        beside = weight(hit.path, asked) < 1
+        if not beside and (name := defined_in(hit.text)) and name[0] in asked:
             defining[name[0]].add(hit.path)
     telling = {name for name, paths in defining.items() if len(paths) <= MAX_DEFINING_FILES}
     files = [*defining_files(found, telling), *(place.source for place in best)]

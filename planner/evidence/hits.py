@@ -10,11 +10,13 @@ from planner.passage import Passage
 
 _JSON = re.compile(r"(?m)(?<=\n)(?=[\[{])")
 """Where JSON may begin below a text."""
+MAX_BEGINNINGS = 3
+"""Places from the first and from the last on, at which JSON is tried."""
 _COLOUR = re.compile(r"\x1b\[[\d;]*[mK]")
 _PLACE = re.compile(r"\s*(?:>|\.{3})?\s*((?:[A-Za-z]:(?=[\\/]))?[^\s:][^:\n]*?):(\d+)[:-](.*)")
 _NUMBERED = re.compile(r"\s*(?:>|\.{3})?\s*(\d+):(.*)")
-_UNDER_PATH = re.compile(r"\s*(?:[Ll](?:ine )?)?(\d+)(?::\d+)?[:-](.*)")
-_COLUMN = re.compile(r"\d+:")
+_UNDER_PATH = re.compile(r"\s*(?:[Ll](?:ine )?)?(\d+)(?::\d+(?=:(?!\d)))?[:-](.*)")
+_COLUMN = re.compile(r"\d+:(?!\d)")
 _BESIDE = re.compile(r"-(\d+)(?=-)")
 _FILE = re.compile(r"(?:[A-Za-z]:)?[^\s:;,=<>\"']*(?:[/\\][^\s:;,=<>\"'(){}]+|\w\.[A-Za-z]\w{0,5})")
 """What can only be the path of a file, by a slash or an extension."""
@@ -32,17 +34,13 @@ def of_search(result: str) -> list[Hit]:
     """The lines of a search's result, each once: of `path:12:text` lines, of `12:text` lines below
     their path, or of JSON, also below a text, that holds numbered lines by path or records with a
     path, a line's number and its text. Empty where it is none of these."""
-    value = _json_in(result)
-    lines = _COLOUR.sub("", result).splitlines()
-    return list(dict.fromkeys(_of_lines(lines) if value is None else _of_json(value)))
-
-
-def _json_in(result: str) -> Any:
-    """The JSON that a result is or ends with; None if it has none."""
-    for at in (0, *(each.start() for each in _JSON.finditer(result))):
+    begins = [each.start() for each in _JSON.finditer(result)]
+    for at in dict.fromkeys([0, *begins[:MAX_BEGINNINGS], *begins[-MAX_BEGINNINGS:]]):
         with suppress(ValueError, RecursionError):
-            return json.loads(result[at:])
-    return None
+            found = list(_of_json(json.loads(result[at:])))
+            if found or not at:
+                return list(dict.fromkeys(found))
+    return list(dict.fromkeys(_of_lines(_COLOUR.sub("", result).splitlines())))
 
 
 def _of_lines(lines: list[str]) -> Iterator[Hit]:

@@ -43,8 +43,8 @@ _GOES_ON = re.compile(
 parameters, another end, or a condition of C's preprocessor."""
 _OTHER_ENDS = re.compile(r"[\v\f\x1c-\x1e\x85\u2028\u2029]")
 """Characters that Python takes for ends of lines, and editors do not."""
-_NUMBER = re.compile(r"\s*(\d+)(?:\t|→|: ?|\| ?)")
-"""The number of a line, before it."""
+_NUMBER = re.compile(r"\s+(\d{1,7})\t|\s*(\d{1,7})→")
+"""The number of a line, as `cat -n` and editors write it."""
 _MARK = re.compile(r"(#{1,6}|={1,6}) ")
 _UNDERLINE = re.compile(r"([=\-~^\"'#*+.])\1{2,}")
 
@@ -89,10 +89,11 @@ def file_text(result: str) -> str:
     text = result
     if text.startswith("{") and "\n" not in text.strip():
         with suppress(ValueError, RecursionError):
-            long = [each for each in json.loads(text).values() if "\n" in str(each)]
-            text = long[0] if len(long) == 1 and isinstance(long[0], str) else text
+            texts = [each for each in json.loads(text).values() if isinstance(each, str)]
+            longest = max(texts, key=len, default="")
+            text = longest if len(longest) > len(text) / 2 and "\n" in longest else text
     rows = [_NUMBER.match(line) for line in split_lines(text)]
-    numbers = [int(each[1]) for each in rows if each]
+    numbers = [int(each[1] or each[2]) for each in rows if each]
     if len(rows) > 1 and numbers == [*range(1, len(rows) + 1)]:
         text = "\n".join(each.string[each.end() :] for each in rows if each)
     return text
@@ -259,8 +260,14 @@ def _sections(lines: Sequence[str]) -> Iterator[_Unit]:
         first, *further = _windows(lines, start, end, inside)
         yield first
         head = tuple(number for _, number in headings if number <= start)
-        for each in further:
-            yield _Unit(each.first, each.last, (*head, *_header(lines, start, each.first)))
+        top = start  # the first row of the newest table
+        for number in range(start, end + 1):
+            if lines[number].startswith("|") and not lines[number - 1].startswith("|"):
+                top = number
+            while further and further[0].first <= number:
+                each = further.pop(0)
+                in_table = top < number and lines[number].startswith("|")
+                yield _Unit(each.first, each.last, (*head, top) if in_table else head)
 
     for number, line in enumerate(lines):
         under = bool(headings) and headings[-1][1] == number - 1 and line.startswith("~")
@@ -279,14 +286,6 @@ def _sections(lines: Sequence[str]) -> Iterator[_Unit]:
         elif line.strip() and start is None:
             start = number
     yield from ended(len(lines) - 1)
-
-
-def _header(lines: Sequence[str], start: int, number: int) -> tuple[int, ...]:
-    """The first row of the table that a line stands in, if that is above it."""
-    first = number
-    while first > start and lines[first - 1].startswith("|"):
-        first -= 1
-    return (first,) if first < number and lines[number].startswith("|") else ()
 
 
 def _level(lines: Sequence[str], number: int, underlines: dict[str, int]) -> int:

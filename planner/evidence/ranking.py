@@ -33,9 +33,10 @@ LEFT_OUT_WEIGHT = 0.2
 ALIKE_WEIGHT = 0.4
 """The exponent of the factor for the score of a passage that is one standard deviation closer to
 the query in meaning than the passages compared with it."""
-MAX_BEFORE_NAME = 6
-"""Words of a line up to a name that it defines: `export const NAME`, `private static final volatile
-long name`."""
+MAX_BEFORE_NAME = 4
+"""Words of a line up to a name that it defines: `export const NAME`, `def name`."""
+MAX_KEYS = 200
+"""Lines of a passage in which keys within keys are looked for."""
 _ASIDE = re.compile(
     r"(?<=\bpub)\([^()]*\)|(?<=\bfunc) \([^()]*\)(?= \w)|(?<=\bdef )self\."
     r"|(?i:(?<=\bcreate )or replace |\bif not exists )"
@@ -202,7 +203,8 @@ def defined(passage: Passage) -> dict[str, int]:
     for line in lines:
         name = defined_in(line)
         outermost = indentation(line) == depth
-        if name and (outermost or (name[1] == 0 and not is_local(passage, line))):
+        few = len(lines) <= MAX_KEYS
+        if name and (outermost or (few and name[1] == 0 and not is_local(passage, line))):
             found.setdefault(*name)
     return found
 

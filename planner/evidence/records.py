@@ -19,6 +19,8 @@ MAX_ROWS = 5000
 """A longer list is not made a table."""
 MAX_DEPTH = 4
 """Objects around a list."""
+MAX_BESIDE_CHARS = 200
+"""Characters around a list in a fence, or beside the lines of a table."""
 MAX_CELL_CHARS = 60
 """Characters of the name of a column."""
 _DECODER = json.JSONDecoder()
@@ -28,6 +30,8 @@ _YAML_RECORD = re.compile(r"- [^\s:]+:(?: |\n)")
 _UNFIT = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, csv.Error)
 """What readers raise for a text in another notation."""
 _FENCE = re.compile(r"```\w*\n(.*?)\n?```", re.DOTALL)
+_PART = re.compile(r"\b\d+ (?:of|/) \d+\b")
+"""What says that a table is a part of one: "3 of 250"."""
 _RULE = re.compile(r"[\s|:+-]+")
 """The line between the names and the rows of a table."""
 _REST = re.compile(
@@ -60,7 +64,7 @@ def records(result: str) -> Sequence[Mapping[str, Any]]:
         if not isinstance(value, dict):
             break
         if rows := _with_names(value):
-            value = rows
+            value = [] if _is_page(value, rows) else rows
             break
         inner = [each for each in value.values() if isinstance(each, list | dict) and each]
         lists = [each for each in inner if isinstance(each, list)]
@@ -79,11 +83,13 @@ def records(result: str) -> Sequence[Mapping[str, Any]]:
 
 def _value(result: str) -> Any:
     """What a result says, by the first notation that it fits; None where it fits none."""
-    fenced = _FENCE.findall(result)
-    text = fenced[0] if len(fenced) == 1 else result
-    for read in (_in_json, _in_python, _in_yaml, _in_lines):
-        with suppress(*_UNFIT):
-            return read(text)
+    texts = [result, *_FENCE.findall(result)]
+    if len(texts) != 2 or len(result) - len(texts[1]) > MAX_BESIDE_CHARS:
+        texts = texts[:1]
+    for text in texts:
+        for read in (_in_json, _in_python, _in_yaml, _in_lines):
+            with suppress(*_UNFIT):
+                return read(text)
     return None
 
 
@@ -139,15 +145,27 @@ def _in_yaml(text: str) -> Any:
 def _in_lines(text: str) -> Sequence[Mapping[str, Any]]:
     """The rows of lines that all have as many cells: of Markdown, of `psql`, of CSV or TSV."""
     lines = [line for line in text.splitlines() if line.strip()]
-    ruled = any("-" in line and _RULE.fullmatch(line) for line in lines[1:2])
-    barred = [line.strip().strip("|") for line in lines if "|" in line]
-    barred = [line for line in barred if not _RULE.fullmatch(line)]
-    for rows, mark in ((barred, "|"), (lines, "\t"), (lines, ";"), (lines, ",")):
-        cells = [[each.strip() for each in row] for row in csv.reader(rows, delimiter=mark)]
-        as_many = len(cells) > MIN_ROWS and len({*map(len, cells)}) == 1 and len(cells[0]) > 1
-        if as_many and ((ruled and mark == "|") or _has_names(cells)):
+    rules = [n for n, line in enumerate(lines) if "-" in line and _RULE.fullmatch(line)]
+    barred = [n for n, line in enumerate(lines) if "|" in line or n in rules]
+    beside = sum(len(line) for n, line in enumerate(lines) if n not in barred)
+    if len(rules) == 1 and barred == [*range(rules[0] - 1, rules[0] + len(barred) - 1)]:
+        rows = [lines[n].strip().strip("|") for n in barred if n not in rules]
+        cells = _cells(rows, "|")
+        if cells and beside <= MAX_BESIDE_CHARS and not _PART.search(text):
+            return _rows(cells)
+    for mark in ("\t", ";", ","):
+        cells = _cells(lines, mark)
+        if cells and _has_names(cells):
             return _rows(cells)
     raise ValueError("no table")
+
+
+def _cells(lines: Sequence[str], mark: str) -> Sequence[Sequence[str]]:
+    """The cells of lines that have as many each; none of prose, which has a blank behind marks."""
+    raw = [*csv.reader(lines, delimiter=mark)]
+    as_many = len(raw) > MIN_ROWS and len({*map(len, raw)}) == 1 and len(raw[0]) > 1
+    prose = mark in ",;" and all(each[:1] == " " for row in raw for each in row[1:])
+    return [[each.strip() for each in row] for row in raw] if as_many and not prose else []
 
 
 def _has_names(table: Sequence[Sequence[Any]]) -> bool:

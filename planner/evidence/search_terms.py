@@ -22,7 +22,10 @@ def searches(question: str, more: Sequence[str]) -> list[list[str]]:
     beside the question, and those of its own words that are long enough to tell something."""
     asked = tokens(question)
     beside = [token for each in more for token in tokens(each)]
-    names = [token for token in [*asked, *beside] if is_name(token) or _TELLING.fullmatch(token)]
+    telling = {each for each in [*asked, *beside] if _TELLING.fullmatch(each)}
+    if question == question.upper():
+        telling = set()
+    names = [token for token in [*asked, *beside] if is_name(token) or token in telling]
     plain = [
         beginning(stem, token) for token in beside for stem in words(token) if len(stem) >= MIN_TERM
     ]

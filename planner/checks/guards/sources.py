@@ -322,9 +322,8 @@ def only_candidates(argument: str, result: str) -> list[str]:
         return own
     codes = (each for each in claims(result) if _CODE_VALUE.search(each))
     others = (each for each in codes if not any(each in value for value in own))
-    named = r"""\w["']?\s*[:=]\s*["']?"""
-    in_prose = any(not re.search(f"{named}{re.escape(each)}", result) for each in others)
-    return [] if in_prose else own
+    named = "\n".join(re.findall(r"""(?m)\w["']?\s*[:=]\s*(.*)""", result))
+    return own if all(each in named for each in others) else []
 
 
 def meant(arguments: dict[str, Any], failure: str, passages: Sequence[Passage]) -> Passage | None:

@@ -29,6 +29,12 @@ from planner.state import Iteration, RunState
         ("The cache is used if pages are set.", "The cache is not used if pages are set.", False),
         ("Es ist immer aktiv, wenn man es startet.", "Es ist aktiv, wenn man es startet.", False),
         ("Yes, enabled by default", "Yes, it is enabled by default.", True),
+        (
+            "The worker sends the request to the server",
+            "The worker sends request to the server",
+            True,
+        ),
+        ("It is held while writing a file to disk", "It is held while writing file to disk", True),
         ("It is used for pages.", "It is used for pages that are large.", True),
         ("The Blue Hall", "It takes place at the Blue Hall.", True),
         ("The Blue Hall", "It takes place at the Blue Tower.", False),
@@ -79,6 +85,10 @@ def test_two_answers_agree_if_one_claims_what_the_other_says(
         ("There are 5 users.", "start: 2024-05-05T05:00", ["5"]),
         ("It is `timeout=30`.", "timeout: int = 30", []),
         ("It is `timeout=31`.", "timeout: int = 30", ["timeout=31"]),
+        ("It is `timeout=30`.", "timeout = 10  # a timeout of 30 was too long", ["timeout=30"]),
+        ("If `attempts > limit`.", "if attempts < limit:", ["attempts > limit"]),
+        ('It says "at most 1".', "at most 10 retries", ["at most 1"]),
+        ("There were 5 releases in 2024.", "2024-12-05", ["5"]),
         ("It is `Client.connect()`.", "class Client:\n    def connect(self, host):", []),
         (
             "It is `Client.close()`.",

@@ -47,6 +47,21 @@ def test_a_line_below_a_text_behind_a_column_or_within_its_file(result: str) -> 
     assert [(each.path, each.line, each.text.strip()) for each in of_search(result)] == [*FOUND]
 
 
+@pytest.mark.parametrize(
+    ("result", "path", "text"),
+    [
+        ("app.log:12:10:15:30 started", "app.log", "10:15:30 started"),
+        ("compose.yml:12:8080:80", "compose.yml", "8080:80"),
+        ("app.log\n12:10-20 items", "app.log", "10-20 items"),
+        ('a.py:12:x = 1\n\n{"matches": 1, "truncated": false}', "a.py", "x = 1"),
+    ],
+)
+def test_times_ports_and_what_is_said_below_are_no_columns_and_no_hits(
+    result: str, path: str, text: str
+) -> None:
+    assert of_search(result) == [Hit(path, 12, text)]
+
+
 @pytest.mark.parametrize("line", [None, "12", 3.5, True, [1]])
 def test_what_has_no_line_is_skipped(line: Any) -> None:
     value = {"a.py": [{"line": line, "text": "x"}, {"line": 7, "text": "y"}]}

@@ -18,6 +18,8 @@ FILE = {"type": "file", "name": "a.py"}
         (json.dumps([FILE, {"type": "directory", "name": "Some.Example"}]), {"Some.Example"}),
         ("Makefile\nsrc", set()),
         ("[1] a\n[2] b", set()),
+        ('["src", "README.md"]', set()),
+        ("[1, null]", set()),
     ],
 )
 def test_folders_are_known_by_their_marks(result: str, folders: set[str]) -> None:

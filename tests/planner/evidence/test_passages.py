@@ -135,6 +135,11 @@ def test_a_file_is_the_same_whatever_its_tool_puts_around_it(wrapped: str) -> No
     assert of_file("a.py", file_text(wrapped)) == of_file("a.py", PYTHON)
 
 
+@pytest.mark.parametrize("text", ["1\tAlice\t30\n2\tBob\t40", "1: one\n2: two\n3: three"])
+def test_numbers_of_a_files_own_stay(text: str) -> None:
+    assert file_text(text) == text
+
+
 def test_a_method_is_a_passage_that_is_seen_with_its_class() -> None:
     passages = of_file("a.py", PYTHON, "files")
     end = holding(passages, "return 7")

@@ -121,8 +121,18 @@ def test_other_notations_are_tables_too(result: str) -> None:
     assert made.columns[3].values == [0.0, 1.5, 3.0, 4.5]
 
 
-def test_lines_without_names_are_no_table() -> None:
-    assert table("people", "Doe, John\nSmith, Anna\nRoe, Jane\nPoe, Max") is None
+@pytest.mark.parametrize(
+    "result",
+    [
+        "Doe, John\nSmith, Anna\nRoe, Jane\nPoe, Max",
+        "started, port unknown\nrequest 1, took 30 ms\nrequest 2, took 40 ms\nrequest 3, took 5 ms",
+        "Showing 3 of 250\n| a | b |\n|---|---|\n| x | 1 |\n| y | 2 |\n| z | 3 |",
+        json.dumps({"columns": ["a", "b"], "rows": [[1, 2]] * 3, "next_cursor": "x"}),
+        "def area(w, h):\nrect(10, 20)\nrect(11, 21)\nrect(12, 22)",
+    ],
+)
+def test_names_prose_parts_and_code_are_no_tables(result: str) -> None:
+    assert table("some", result) is None
 
 
 def test_so_is_the_only_list_of_an_object() -> None:
