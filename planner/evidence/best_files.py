@@ -34,10 +34,10 @@ def best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list
     best = ranked(as_passages(found, REGION), question, " ".join(more))
     asked = {*tokens(question)}
     defining: dict[str, set[str]] = defaultdict(set)
-    for hit in found:
-        beside = weight(hit.path, asked) < 1
-        if not beside and (name := defined_in(hit.text)) and name[0] in asked:
+    source = [hit for hit in found if weight(hit.path, asked) == 1]
+    for hit in source:
+        if (name := defined_in(hit.text)) and name[0] in asked:
             defining[name[0]].add(hit.path)
     telling = {name for name, paths in defining.items() if len(paths) <= MAX_DEFINING_FILES}
-    files = [*defining_files(found, telling), *(place.source for place in best)]
+    files = [*defining_files(source, telling), *(place.source for place in best)]
     return list(dict.fromkeys(files))

@@ -428,7 +428,7 @@ def test_doctor_says_how_to_mend(place: Place) -> None:
 ok  upstreams file: ROOT/upstreams.yaml
 ok  variables not set: NOT_SET; an upstream that needs one says so
 ok  ollama: 0.40.3 at URL
-ok  model qwen2.5-coder:0.5b: available
+ok  model qwen2.5-coder:0.5b: there
 FIX model qwen2.5-coder:1.5b: missing
       Run: ollama pull qwen2.5-coder:1.5b
 ok  upstream files: ready, 8 tools, 6 of them read-only; 8 seen for the first time, now pinned
