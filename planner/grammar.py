@@ -90,18 +90,6 @@ def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Sche
     return kept
 
 
-def cut_off(value: Any) -> bool:
-    """Whether a text in a value of JSON is as long as grammars permit, and so may lack its end."""
-    match value:
-        case dict():
-            return any(map(cut_off, value.values()))
-        case list():
-            return any(map(cut_off, value))
-        case str():
-            return len(value) >= MAX_STRING_CHARS
-    return False
-
-
 def unbounded(grammar: Schema) -> Schema:
     """A grammar whose texts may be as long as its schema permits, which is checked afterwards."""
     return {

@@ -78,8 +78,9 @@ REDIS = ("redis://", "rediss://", "unix://")
 
 def _redis_url(url: Expanded) -> Expanded:
     text = url.get_secret_value()
-    with suppress(ValueError):  # the port is not a number
-        if text.startswith(REDIS) and (urlsplit(text).port or True):
+    with suppress(ValueError):
+        urlsplit(text).port  # noqa: B018  it has to be a number
+        if text.startswith(REDIS):
             return url
     raise wrong("is not the address of a Redis; write redis://[[USER]:PASSWORD@]HOST:PORT/0")
 

@@ -41,8 +41,7 @@ class FileListing:
             return None, []
         lists, reads = tools
         listing, paths = await self._paths(lists, question, more)
-        by_path = [Passage(source=path, first=1, last=1, text=path) for path in paths]
-        best = [each.source for each in ranked(by_path, question, " ".join(more))]
+        best = _likeliest(paths, question, more)
         unlisted = [name for name in paths_in(question) if not any(name in path for path in paths)]
         passages: list[Passage] = []
         unread = 0
@@ -87,10 +86,7 @@ class FileListing:
                 (found if is_folder and path not in beside else files).append(path)
             beside |= dict.fromkeys(found, len(found))
             folders += found
-            by_path = [Passage(source=path, first=1, last=1, text=path) for path in folders]
-            best = {
-                each.source: n for n, each in enumerate(ranked(by_path, question, " ".join(more)))
-            }
+            best = {path: n for n, path in enumerate(_likeliest(folders, question, more))}
             folders.sort(
                 key=lambda path: (best.get(path, len(best)), beside[path], path.count("/"))
             )
@@ -120,6 +116,12 @@ class FileListing:
             return None
         _, reads = self.tools
         return await self.caller.own_call(reads, _taking(reads, path), f"read {path}")
+
+
+def _likeliest(paths: Sequence[str], question: str, more: Sequence[str]) -> list[str]:
+    """The paths that share words with a question, best first."""
+    by_path = [Passage(source=path, first=1, last=1, text=path) for path in paths]
+    return [each.source for each in ranked(by_path, question, " ".join(more))]
 
 
 def _taking(tool: ToolSpec, path: str) -> dict[str, str]:

@@ -196,18 +196,26 @@ class Gatherer:
             iteration, found = await self._lines(tool, chosen, spelled_out(chosen, question, more))
             if found or (iteration.outcome is Outcome.SUCCESS and empty(iteration.result)):
                 if chosen == options[0]:
-                    if len(found) % CUT_AT == 0:
-                        found = await self._completed(tool, chosen, found)
+                    if found and len(found) % CUT_AT == 0:
+                        found = await self._completed(tool, chosen, found, question, more)
                     self.absent = absent(question, more, chosen, found)
                 return iteration, found
         if options and iteration.outcome is Outcome.FAILURE and not self.plain_patterns:
             self.plain_patterns = True
             return await self._searched(tool, question, more)
+        if not options or iteration.outcome not in (Outcome.SUCCESS, Outcome.FAILURE):
+            return None, []
+        return await self._one_by_one(tool, options[0], question, more)
+
+    async def _one_by_one(
+        self, tool: ToolSpec, terms: Sequence[str], question: str, more: Sequence[str]
+    ) -> tuple[Iteration | None, list[Hit]]:
+        """The newest search for one of these words that found something, and what all of them
+        found."""
         newest: Iteration | None = None
         lines: list[Hit] = []
         failed = 0
-        refused = bool(options) and iteration.outcome in (Outcome.SUCCESS, Outcome.FAILURE)
-        for term in options[0][:MAX_SINGLE] if refused else ():
+        for term in terms[:MAX_SINGLE]:
             iteration, found = await self._lines(tool, [term], spelled_out([term], question, more))
             if found:
                 newest, lines = iteration, [*lines, *found]
@@ -216,18 +224,24 @@ class Gatherer:
                 break
         return newest, list(dict.fromkeys(lines))
 
-    async def _completed(self, tool: ToolSpec, terms: Sequence[str], found: list[Hit]) -> list[Hit]:
+    async def _completed(
+        self,
+        tool: ToolSpec,
+        terms: Sequence[str],
+        found: list[Hit],
+        question: str,
+        more: Sequence[str],
+    ) -> list[Hit]:
         """What a search found, which may have ended at its tool's limit: if the words that were not
         found, or else the rarest, bring lines of their own, each word is searched for."""
         lower = [hit.text.lower() for hit in found]
         count = {term: sum(term.lower() in text for text in lower) for term in terms}
         rare = [term for term in terms if not count[term]] or [min(terms, key=count.__getitem__)]
-        _, lines = await self._lines(tool, rare, rare) if found else (None, [])
+        _, lines = await self._lines(tool, rare, spelled_out(rare, question, more))
         if {*lines} <= {*found}:
             return found
-        for term in terms[:MAX_SINGLE]:
-            lines += (await self._lines(tool, [term], [term]))[1]
-        return list(dict.fromkeys([*found, *lines]))
+        _, single = await self._one_by_one(tool, terms, question, more)
+        return list(dict.fromkeys([*found, *lines, *single]))
 
     async def _lines(
         self, tool: ToolSpec, terms: Sequence[str], spelled: Sequence[str]

@@ -3,15 +3,18 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from pydantic_core import to_jsonable_python
+
 from planner import protocol
 from planner.actions import mode
-from planner.agent.model_calls import ModelCalls
+from planner.agent.model_calls import REPLY_TOKENS, ModelCalls
 from planner.checks import lenient, schemas
 from planner.checks.claims import only_repeats
+from planner.checks.grounding import strings
 from planner.checks.guards import repeats
 from planner.events import ResultAssessed, Role
 from planner.evidence.rewriting import block_in
-from planner.grammar import Schema, cut_off, unbounded
+from planner.grammar import MAX_STRING_CHARS, Schema, unbounded
 from planner.passage import Passage
 from planner.prompts import questions
 from planner.prompts.texts import as_it_was, without_notes
@@ -31,6 +34,7 @@ from planner.state import Step
 from planner.tools import ToolSpec
 
 Said = TypeVar("Said", Answer, Conclude)
+T = TypeVar("T")
 
 BRIEF_TOKENS = 120
 OVERVIEW_TOKENS = 400
@@ -90,9 +94,7 @@ class Asker:
         question = questions.overview(self.state, passages)
         reply = await self.calls.chat("overview", question, None, OVERVIEW_TOKENS)
         lines = lenient.sentences_in(reply.text)
-        if reply.finish == "length" and sum(map(len, lines)) > 1:
-            lines[-1].pop()
-        return [line for line in lines if line]
+        return lenient.without_last(lines) if reply.finish == "length" else lines
 
     async def confirm(self, passages: Sequence[Passage]) -> str:
         """The answer by a second reading of these passages, which knows nothing of the first."""
@@ -181,16 +183,19 @@ class Asker:
     async def arguments(self, tool: ToolSpec, prompt: str, problem: str | None) -> dict[str, Any]:
         """The arguments for a tool call; `problem` is what was wrong with the ones before."""
         question = questions.arguments(self.state, tool, prompt, problem)
-        grammar = tool.grammar
-        written = await self.calls.ask(
-            "arguments", question, grammar, dict[str, Any], ARGUMENT_TOKENS
+        return await self._uncut(
+            "arguments", question, tool.grammar, dict[str, Any], ARGUMENT_TOKENS
         )
-        if cut_off(written):
-            grammar = unbounded(grammar)
-            written = await self.calls.ask(
-                "arguments", question, grammar, dict[str, Any], LONG_ARGUMENT_TOKENS
-            )
-        return written
+
+    async def _uncut(
+        self, role: Role, question: str, schema: Schema, shape: type[T], max_tokens: int
+    ) -> T:
+        """A reply under a stranger's schema, asked for once more without the grammar's bound on
+        texts where one reaches it, and so may lack its end."""
+        written = await self.calls.ask(role, question, schema, shape, max_tokens)
+        if all(len(each) < MAX_STRING_CHARS for each in strings(to_jsonable_python(written))):
+            return written
+        return await self.calls.ask(role, question, unbounded(schema), shape, LONG_ARGUMENT_TOKENS)
 
     async def sql(self, tables: Sequence[str], problem: str) -> str:
         """A query of these tables for what the request asks for; `problem` is the one before, and
@@ -298,10 +303,5 @@ class Asker:
         """The answer in the shape of the caller's schema; `problem` as for `arguments`."""
         question = questions.data(answer, data_schema, problem)
         schema = schemas.formatted(data_schema)
-        reply = await self.calls.ask("format", question, schema, protocol.Formatted)
-        if cut_off(reply.data):
-            schema = unbounded(schema)
-            reply = await self.calls.ask(
-                "format", question, schema, protocol.Formatted, LONG_ARGUMENT_TOKENS
-            )
+        reply = await self._uncut("format", question, schema, protocol.Formatted, REPLY_TOKENS)
         return reply.data

@@ -275,8 +275,7 @@ class Reader:
                 if lead and certain is None:
                     certain = self.agreed(third, second)
         if certain is not None:
-            conclusion = self.confirm(certain)
-            return None if self.otherwise_queried(certain) else conclusion
+            return self.judged(certain)
         if lead:  # the third was read from the likeliest passages alone
             readings = [second, first, third]
         elif first_is_narrow:
@@ -291,13 +290,15 @@ class Reader:
         self.differ(other)
         return None
 
-    def confirm(self, answer: str) -> Conclude:
-        """The conclusion with an answer that two readings agree on, and what speaks against it."""
+    def judged(self, answer: str) -> Conclude | None:
+        """The conclusion with an answer that two readings agree on, and what speaks against it;
+        None where a query does."""
         self.best.keep(answer, None)
         conclusion = self.best.concluded(answer)
         if other := self.otherwise_queried(answer):
             self.doubt(other)
-        elif not (self.stands(answer) and (self.best.quotes or claims(answer))):
+            return None
+        if not (self.stands(answer) and (self.best.quotes or claims(answer))):
             self.best.unsure = NO_LINE
         return conclusion
 
@@ -312,9 +313,10 @@ class Reader:
             return conclusion
         self.best.keep(answer, READ_ONCE)
         second = await self.asker.again()
-        if self.agreed(answer, second) is not None:
-            return self.confirm(answer)
-        self.differ(second)
+        if self.agreed(answer, second) is None:
+            self.differ(second)
+        elif judged := self.judged(answer):
+            return judged
         return self.best.concluded(answer)
 
     def differ(self, other: str) -> None:

@@ -92,10 +92,14 @@ def _sentences(prose: str) -> list[list[str]]:
 
 def whole(text: str) -> str:
     """A text that was cut off, up to its last sentence that is whole, if it has one."""
-    lines = sentences_in(text)
-    if sum(map(len, lines)) > 1:
-        lines[-1].pop()
-    return "\n".join(" ".join(line) for line in lines if line)
+    return "\n".join(" ".join(line) for line in without_last(sentences_in(text)))
+
+
+def without_last(lines: list[list[str]]) -> list[list[str]]:
+    """Lines, each as its sentences, without the last sentence unless it is the only one."""
+    *before, last = lines or [[]]
+    kept = [*before, last[:-1]] if before or len(last) > 1 else lines
+    return [line for line in kept if line]
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:

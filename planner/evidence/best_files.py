@@ -16,15 +16,20 @@ MAX_DEFINING_FILES = 2
 def defining_files(found: Sequence[Hit], names: set[str]) -> list[str]:
     """The files whose lines define some of the names: those that define most of them first, of
     those that do so at their outermost level."""
-    defining = {
+    count: Counter[str] = Counter()
+    for path, _, outermost in _definitions(found, names):
+        count[path] += len(names) if outermost else 1
+    return sorted(count, key=lambda path: (-count[path], path))
+
+
+def _definitions(found: Sequence[Hit], names: set[str]) -> set[tuple[str, str, bool]]:
+    """The files whose lines define some of the names, each with the name and whether it is defined
+    at the outermost level."""
+    return {
         (hit.path, name[0], not hit.text[:1].isspace())
         for hit in found
         if (name := defined_in(hit.text)) and name[0] in names
     }
-    count: Counter[str] = Counter()
-    for path, _, outermost in defining:
-        count[path] += len(names) if outermost else 1
-    return sorted(count, key=lambda path: (-count[path], path))
 
 
 def best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list[str]:
@@ -33,11 +38,10 @@ def best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list
     many files define, such as `default:` and `name:`, is a word like others."""
     best = ranked(as_passages(found, REGION), question, " ".join(more))
     asked = {*tokens(question)}
-    defining: dict[str, set[str]] = defaultdict(set)
     source = [hit for hit in found if weight(hit.path, asked) == 1]
-    for hit in source:
-        if (name := defined_in(hit.text)) and name[0] in asked:
-            defining[name[0]].add(hit.path)
+    defining: dict[str, set[str]] = defaultdict(set)
+    for path, name, _ in _definitions(source, asked):
+        defining[name].add(path)
     telling = {name for name, paths in defining.items() if len(paths) <= MAX_DEFINING_FILES}
     files = [*defining_files(source, telling), *(place.source for place in best)]
     return list(dict.fromkeys(files))

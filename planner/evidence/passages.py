@@ -260,14 +260,15 @@ def _sections(lines: Sequence[str]) -> Iterator[_Unit]:
         first, *further = _windows(lines, start, end, inside)
         yield first
         head = tuple(number for _, number in headings if number <= start)
+        begins = {each.first: each for each in further}
         top = start  # the first row of the newest table
         for number in range(start, end + 1):
-            if lines[number].startswith("|") and not lines[number - 1].startswith("|"):
+            is_row = lines[number].startswith("|")
+            if is_row and not lines[number - 1].startswith("|"):
                 top = number
-            while further and further[0].first <= number:
-                each = further.pop(0)
-                in_table = top < number and lines[number].startswith("|")
-                yield _Unit(each.first, each.last, (*head, top) if in_table else head)
+            if each := begins.get(number):
+                in_table = is_row and top < number
+                yield _Unit(number, each.last, (*head, top) if in_table else head)
 
     for number, line in enumerate(lines):
         under = bool(headings) and headings[-1][1] == number - 1 and line.startswith("~")

@@ -45,8 +45,6 @@ RESULT_CHARACTERS = 1800
 cores."""
 BEFORE_ACTING: Sequence[Role] = ("brief", "files", "example")
 """What is asked of an action before it is planned, on the prompt that reads the request."""
-NOTHING = "(nothing was found)"
-NOTHING_MORE = "(nothing besides what is shown above)"
 PAST_RESULTS = 4
 """The shortened past may take as many characters as this many results."""
 
@@ -246,10 +244,7 @@ class Prompts:
                 passages = likeliest(passages)
             shown = fenced("\n\n".join(map(passage, passages)))
             query = fenced(one_line(iteration.gathered.query))
-            earlier = (each for each in state.shown_iterations if each.number < iteration.number)
-            before = (each.gathered for each in earlier)
-            nothing = NOTHING_MORE if any(each and each.passages for each in before) else NOTHING
-            return fill("passages", query=query, passages=shown or nothing)
+            return fill("passages", query=query, passages=shown or _nothing(state, iteration))
         known = said and all(compact(value) in said for value in iteration.arguments.values())
         return fill(
             "result",
@@ -271,6 +266,14 @@ class Prompts:
             )
             self._shown[key] = context.with_count(iteration.result, text)
         return self._shown[key]
+
+
+def _nothing(state: RunState, iteration: Iteration) -> str:
+    """What stands in place of passages, if an iteration has none."""
+    earlier = (each for each in state.shown_iterations if each.number < iteration.number)
+    if any(each.gathered and each.gathered.passages for each in earlier):
+        return "(nothing besides what is shown above)"
+    return "(nothing was found)"
 
 
 def _current(step: Step) -> str:

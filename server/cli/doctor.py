@@ -138,12 +138,8 @@ async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
     yield Finding("embedded models", f"xllamacpp {version('xllamacpp')}")
     for name in wanted:
         there = cached(name)
-        detail = (
-            str(there)
-            if there
-            else "will be downloaded at first use, or now with `planloom models`"
-        )
-        yield Finding(f"weights {name}", detail)
+        absent = "will be downloaded at first use, or now with `planloom models`"
+        yield Finding(f"weights {name}", str(there or absent))
 
 
 async def _measured(settings: ModelSettings, server: OllamaServer) -> AsyncIterator[Finding]:

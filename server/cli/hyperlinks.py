@@ -26,9 +26,8 @@ def link(file: Path, line: int, environ: Mapping[str, str]) -> str:
 
 def linked(text: Text, project: Path) -> Text:
     for match in PLACE.finditer(text.plain):
-        file = Path(
-            os.path.realpath(project / match["path"])
-        )  # `resolve` raises for a circle of links
+        # `Path.resolve` raises for a circle of links.
+        file = Path(os.path.realpath(project / match["path"]))
         if file.is_relative_to(os.path.realpath(project)) and file.is_file():
             style = Style(link=link(file, int(match["line"]), os.environ))
             text.stylize(style, *match.span())
