@@ -204,9 +204,17 @@ def defined(passage: Passage) -> dict[str, int]:
         name = defined_in(line)
         outermost = indentation(line) == depth
         few = len(lines) <= MAX_KEYS
-        if name and (outermost or (few and name[1] == 0 and not is_local(passage, line))):
+        if name and (outermost or (few and name[1] == 0 and _is_key(passage, line))):
             found.setdefault(*name)
     return found
+
+
+def _is_key(passage: Passage, line: str) -> bool:
+    """Whether a line stands within keys alone: a field of a class says little by itself."""
+    lines = passage.text.splitlines()
+    inside = [*passage.heading.splitlines(), *around(lines, lines.index(line))]
+    within = filter(None, map(defined_in, inside))
+    return not is_local(passage, line) and all(position == 0 for _, position in within)
 
 
 def indentation(line: str) -> int:

@@ -204,3 +204,18 @@ def test_words_that_a_model_added_count_less_than_those_it_chose(question: str, 
     texts = {"hull": "vessel departure\n", "harbour": "ferry sail\n", "quay": "nothing\n"}
     passages = [each for path, text in texts.items() for each in of_file(path, text)]
     assert ranked(passages, question, "ferry sail vessel departure")[0].source == best
+
+
+@pytest.mark.parametrize(
+    ("text", "defines"),
+    [
+        ('{\n  "http": {\n    "max_retries": 4\n  }\n}', ["max_retries"]),
+        ("http:\n  max_retries: 4", ["http", "max_retries"]),
+        ("@dataclass(frozen=True)\nclass Bag:\n    weight_kg: float", ["Bag"]),
+        ("def run():\n    count = 4", ["run"]),
+    ],
+)
+def test_keys_within_keys_are_defined_and_fields_of_a_class_are_not(
+    text: str, defines: list[str]
+) -> None:
+    assert names(text) == defines
