@@ -137,6 +137,22 @@ class ToolResult(BaseModel):
     """False if the call was sent and no readable answer came back: its effect is unknown."""
 
 
+class UpstreamState(StrEnum):
+    """Where the life of an upstream is."""
+
+    STARTING = "starting"
+    READY = "ready"
+    FAILED = "failed"
+    """It is started again."""
+    CLOSED = "closed"
+    DISABLED = "disabled"
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether a person should hear of it: it is neither ready nor disabled on purpose."""
+        return self not in {UpstreamState.READY, UpstreamState.DISABLED}
+
+
 class UpstreamStatus(BaseModel):
     """One upstream as the pool sees it now."""
 
@@ -144,8 +160,7 @@ class UpstreamStatus(BaseModel):
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     name: str
-    state: str
-    """`starting`, `ready`, `failed`, `closed` or `disabled`."""
+    state: UpstreamState
     tools: int = 0
     error: str | None = None
     """Why it is not ready, and what to do."""

@@ -14,7 +14,16 @@ from typing import Any
 
 from benchmarks.eval.case import Called
 from benchmarks.eval.codebases import Files, write
-from planner.tools import Outcome, Policy, Safety, ToolPool, ToolResult, ToolSpec, UpstreamStatus
+from planner.tools import (
+    Outcome,
+    Policy,
+    Safety,
+    ToolPool,
+    ToolResult,
+    ToolSpec,
+    UpstreamState,
+    UpstreamStatus,
+)
 
 UPSTREAM = "serena"
 MAX_RESULT_CHARS = 400_000
@@ -93,7 +102,7 @@ class ProjectPool:
         return [*READING, CHANGING] if self.changes else READING
 
     def upstreams(self) -> Sequence[UpstreamStatus]:
-        return [UpstreamStatus(name=UPSTREAM, state="ready", tools=len(self.tools()))]
+        return [UpstreamStatus(name=UPSTREAM, state=UpstreamState.READY, tools=len(self.tools()))]
 
     async def listing(self) -> str | None:
         return " ".join(sorted({re.sub("/.*", "/", path) for path in self.files})) or None

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from benchmarks import ROOT
 from benchmarks.eval.codebases import PACKAGE, files, write
 from planner.errors import PlanloomError
-from planner.tools import Outcome, Safety, ToolResult, ToolSpec, UpstreamStatus
+from planner.tools import Outcome, Safety, ToolResult, ToolSpec, UpstreamState, UpstreamStatus
 from server.config_file import load_settings, shipped_file
 from server.upstreams.pool import UpstreamPool
 from server.upstreams.results import tool_spec
@@ -142,7 +142,7 @@ class RecordedPool:
         return tools()
 
     def upstreams(self) -> Sequence[UpstreamStatus]:
-        return [UpstreamStatus(name=PACKAGE, state="ready", tools=len(tools()))]
+        return [UpstreamStatus(name=PACKAGE, state=UpstreamState.READY, tools=len(tools()))]
 
     async def listing(self) -> str | None:
         return self.run.listing

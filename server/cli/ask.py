@@ -34,7 +34,7 @@ from server.text import one_line
 from server.upstreams.launch import Launcher
 from server.upstreams.listing import listing_markdown, pool_listing
 from server.upstreams.pins import Pins, digest_of, identity
-from server.views.report import UP, Usage
+from server.views.report import Usage
 from server.views.report_text import conclusion
 
 Detail = Literal["quiet", "usual", "verbose"]
@@ -194,7 +194,7 @@ async def list_tools(settings: Settings, launcher: Launcher | None = None) -> in
             await parts.pool.ready(START_SECONDS)
         found = pool_listing(parts.pool)
     show_markdown(listing_markdown(found), settings.project)
-    return 0 if all(each.state in UP for each in found.upstreams) else 1
+    return 0 if not any(each.state.needs_attention for each in found.upstreams) else 1
 
 
 def accept_tools(settings: Settings, names: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 from planner.errors import EMBEDDED_EXTRA, ModelUnavailable
 from planner.models.ollama import OllamaServer, host_url, probe
 from planner.models.weights import cached
-from planner.tools import Safety
+from planner.tools import Safety, UpstreamState
 from server.backends import api_client, api_models, embedded_installed, missing_model
 from server.cli.runs import console, output
 from server.cli.trial.results import best, load_results
@@ -69,12 +69,12 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
     for upstream in found.upstreams:
         mine = [tool for tool in found.tools if tool.upstream == upstream.name]
         free = sum(tool.safety is Safety.READ_ONLY for tool in mine)
-        if upstream.state == "ready":
+        if upstream.state is UpstreamState.READY:
             new = upstream.first_seen
             pinned = f"; {new} seen for the first time, now pinned" if new else ""
             detail = f"ready, {counted(len(mine), 'tool')}, {free} of them read-only{pinned}"
             yield Finding(f"upstream {upstream.name}", detail)
-        elif upstream.state == "disabled":
+        elif upstream.state is UpstreamState.DISABLED:
             yield Finding(f"upstream {upstream.name}", "disabled")
         else:
             why = upstream.error or upstream.state

@@ -44,7 +44,7 @@ from server.mcp.roots import settle_project
 from server.runs.run import Run, report_of
 from server.runs.steering import MAX_HINT_CHARS, SINGLE_STEPS
 from server.upstreams.listing import PoolListing, listing_markdown, pool_listing
-from server.views.report import UP, SteeringReport
+from server.views.report import SteeringReport
 
 WAIT_SECONDS = 45.0
 """Some hosts end a call at 60 s even if progress is sent."""
@@ -363,7 +363,7 @@ async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: floa
             f"planloom tools --accept {held.upstream}.{held.tool}"
         )
     if tool is None:
-        down = [each.name for each in pool.upstreams() if each.state not in UP]
+        down = [each.name for each in pool.upstreams() if each.state.needs_attention]
         names = ", ".join(down)
         without = f" The tools of these upstreams are not available: {names}." if down else ""
         asks = request.policy is not Policy.ASK or can_ask(ctx)

@@ -30,7 +30,7 @@ from server.variables import Expanded
 for _name in ("mcp.client", "httpx2", "httpcore2"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
-GRACE_S, CLOSE_S = 3.0, 1.5
+GRACE_SECONDS, CLOSE_SECONDS = 3.0, 1.5
 """How long an upstream has to end by itself, and then the client to notice that it was killed."""
 MAX_LOG_LINES = 5
 """Of what an upstream last wrote to its standard error."""
@@ -173,7 +173,7 @@ class Connection:
         for scope in self.calls:
             scope.cancel()
 
-    async def dispose(self, grace: float = GRACE_S) -> None:
+    async def dispose(self, grace: float = GRACE_SECONDS) -> None:
         """Close the client and end all it started: politely for `grace` seconds, then by force."""
         if self._disposed:
             await self._disposed.wait()
@@ -189,7 +189,7 @@ class Connection:
                 if self._launch and self._stdio and not self._stdio.ended:
                     with suppress(OSError):  # without a file to open, the reaper does it in the end
                         await anyio.to_thread.run_sync(end, self._stdio.groups, self._launch.mark)
-                with anyio.move_on_after(CLOSE_S):
+                with anyio.move_on_after(CLOSE_SECONDS):
                     await closed.wait()
                 closing.cancel_scope.cancel()
         self._disposed.set()

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from planner.tools import Policy, Safety, UpstreamStatus
+from planner.tools import Policy, Safety, UpstreamState, UpstreamStatus
 from server.text import counted, flat, indented, shortened
 from server.upstreams.pool import UpstreamPool
 from server.views.inert import inert
@@ -74,7 +74,7 @@ def _section(title: str, lines: list[str]) -> list[str]:
 
 def _upstream(upstream: UpstreamListing) -> str:
     count = counted(upstream.tools, "tool")
-    state = f"ready, {count}" if upstream.state == "ready" else upstream.state
+    state = f"ready, {count}" if upstream.state is UpstreamState.READY else upstream.state
     new = f", {upstream.first_seen} new and pinned" if upstream.first_seen else ""
     why = f": {indented(upstream.error, 2)}" if upstream.error else ""
     return f"- {upstream.name}: {state}{new}{why}"

@@ -11,7 +11,14 @@ from anyio.abc import TaskGroup
 
 from planner.checks.guards.decisions import unknown_tool
 from planner.state import RunState
-from planner.tools import Outcome, PoolAround, ToolResult, ToolSpec, UpstreamStatus
+from planner.tools import (
+    Outcome,
+    PoolAround,
+    ToolResult,
+    ToolSpec,
+    UpstreamState,
+    UpstreamStatus,
+)
 from server.background import background_tasks
 from server.config import Settings, UpstreamSettings
 from server.upstreams import results
@@ -19,7 +26,7 @@ from server.upstreams.launch import Launcher
 from server.upstreams.pins import HeldTool, Pins
 from server.upstreams.redaction import Redactor
 from server.upstreams.side_channel import SideChannel
-from server.upstreams.upstream import READY, STARTING, Upstream
+from server.upstreams.upstream import Upstream
 
 COURTESY_SECONDS = 1.0
 """How long a run waits for an upstream that it does not need."""
@@ -135,7 +142,9 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         every = list(self._upstreams.values())
         named = [each for each in every if each.name.lower() in prompt.lower()]
         reading = [*named, *(each for each in every if each.settings.reads_project)] or every
-        if await _settled(reading, patience) and any(each.state == READY for each in reading):
+        if await _settled(reading, patience) and any(
+            each.state == UpstreamState.READY for each in reading
+        ):
             await _settled(every, min(patience, COURTESY_SECONDS))
             return
         if await _settled(every, 0):
@@ -143,7 +152,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         with anyio.move_on_after(timeout - patience):
             # The first start of what reads the project may fetch it: nothing else answers for it.
             while not any(
-                each.state == READY
+                each.state == UpstreamState.READY
                 for each in (reading if any(map(_first_start, reading)) else every)
             ):
                 async with anyio.create_task_group() as tasks:
@@ -202,7 +211,9 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         """See `planner.tools.ToolPool`. `channel` gets what else the upstream sends."""
         upstream = self._upstreams.get(tool.upstream)
         name = tool.bare_name
-        if upstream is None or (upstream.state == READY and name not in upstream.tools):
+        if upstream is None or (
+            upstream.state == UpstreamState.READY and name not in upstream.tools
+        ):
             text = unknown_tool(tool.name, self.tools())
             return ToolResult(outcome=Outcome.ERROR, text=text)
         return await upstream.call(name, arguments, channel, reading=tool.read_only)
@@ -210,7 +221,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
     async def listing(self) -> str | None:
         for upstream in self._upstreams.values():
             wanted = upstream.settings.listing
-            if wanted and upstream.state == READY and wanted.tool in upstream.tools:
+            if wanted and upstream.state == UpstreamState.READY and wanted.tool in upstream.tools:
                 result = await upstream.call(wanted.tool, wanted.arguments)
                 if result.outcome == Outcome.SUCCESS:
                     return results.listing_text(result.text)
@@ -269,16 +280,16 @@ class RunPool(PoolAround):
 
 
 def _first_start(upstream: Upstream) -> bool:
-    return upstream.state == STARTING and not upstream.status().error
+    return upstream.state == UpstreamState.STARTING and not upstream.status().error
 
 
 async def _settled(upstreams: Iterable[Upstream], timeout: float) -> bool:  # noqa: ASYNC109  a bound
     """Wait until each is ready or failed; False if `timeout` seconds did not do."""
-    if not any(each.state == STARTING for each in upstreams):
+    if not any(each.state == UpstreamState.STARTING for each in upstreams):
         return True
     with anyio.move_on_after(timeout):
         for upstream in upstreams:
-            while upstream.state == STARTING:
+            while upstream.state == UpstreamState.STARTING:
                 await upstream.changed.wait()
         return True
     return False

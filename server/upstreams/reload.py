@@ -11,7 +11,7 @@ from server.config import Settings
 from server.config_file import file_stamps
 from server.upstreams.pool import UpstreamPool
 
-POLL_S = 0.5
+POLL_SECONDS = 0.5
 """How often the file is checked; it is read when it has not changed for this long."""
 AT_START = ("models", "approval", "runs")
 """Sections that are read only at the start."""
@@ -26,7 +26,7 @@ async def watch_file(
     and `pool.problem` says why. `on_change` gets new settings."""
     known = before = settings.stamps  # a change since it was read counts
     while True:
-        await anyio.sleep(POLL_S)
+        await anyio.sleep(POLL_SECONDS)
         stamps = await anyio.to_thread.run_sync(file_stamps, settings.source)
         if stamps != known and stamps == before:  # else it may be half written
             known = stamps

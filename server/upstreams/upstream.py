@@ -18,30 +18,28 @@ from mcp import InputRequiredRoundsExceededError, MCPError
 from pydantic import ValidationError
 
 from planner.clock import Clock
-from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamStatus
+from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamState, UpstreamStatus
 from server.config import ToolSettings, UpstreamSettings
 from server.text import clean
 from server.upstreams import results
-from server.upstreams.connection import GRACE_S, Connection
+from server.upstreams.connection import GRACE_SECONDS, Connection
 from server.upstreams.launch import Launcher
 from server.upstreams.pins import Definition, HeldTool, Pins, identity
 from server.upstreams.redaction import Redactor
 from server.upstreams.sessions import REFUSALS
 from server.upstreams.side_channel import SideChannel
 
-STARTING, READY, FAILED, CLOSED, DISABLED = "starting", "ready", "failed", "closed", "disabled"
-
-FIRST_DELAY_S, MAX_DELAY_S = 1.0, 60.0
+FIRST_DELAY_SECONDS, MAX_DELAY_SECONDS = 1.0, 60.0
 """Between attempts to start an upstream; the delay doubles each time."""
-STEADY_S = 60.0
+STEADY_SECONDS = 60.0
 """After an upstream ran this long, the first delay is used again."""
-PATIENCE_S = 8.0
+PATIENCE_SECONDS = 8.0
 """How long a call waits for an upstream that is starting."""
-POLL_S = 1.0
+POLL_SECONDS = 1.0
 """How often a stdio upstream's process is looked at: its death sends no message."""
-MIN_LISTING_PAUSE_S = 3.0
+MIN_LISTING_PAUSE_SECONDS = 3.0
 """Between two listings of an upstream whose tools change again and again."""
-HANG_S = 5.0
+HANG_SECONDS = 5.0
 """A start that goes on this much longer than its time limit counts as hung."""
 MAX_TIMEOUTS = 3
 """After so many calls in a row without an answer, the upstream is restarted."""
@@ -67,7 +65,7 @@ class Upstream:
     ) -> None:
         self.name = name
         self.settings = settings
-        self.state = STARTING if settings.enabled else DISABLED
+        self.state = UpstreamState.STARTING if settings.enabled else UpstreamState.DISABLED
         self.tools: dict[str, ToolSpec] = {}
         """Kept while the upstream is down: tools that a model has seen do not come and go."""
         self.held: dict[str, HeldTool] = {}
@@ -98,52 +96,56 @@ class Upstream:
 
     async def run(self) -> None:
         """Keep the upstream up until cancelled."""
-        delay = FIRST_DELAY_S
+        delay = FIRST_DELAY_SECONDS
         async with anyio.create_task_group() as disposals:
-            while self.state != CLOSED:
+            while self.state != UpstreamState.CLOSED:
                 try:
                     connection = Connection(
                         self.name, self.settings, self._launcher, self._redactor
                     )
                 except ValueError as error:  # nothing to connect to: another try does not help
-                    self._become(FAILED, self._scrub(str(error)))
+                    self._become(UpstreamState.FAILED, self._scrub(str(error)))
                     return
                 except OSError as error:  # no file left to open, for example
-                    self._become(FAILED, self._scrub(f"it cannot be started: {error}"))
+                    self._become(
+                        UpstreamState.FAILED, self._scrub(f"it cannot be started: {error}")
+                    )
                     await anyio.sleep(delay)
-                    delay = min(2 * delay, MAX_DELAY_S)
+                    delay = min(2 * delay, MAX_DELAY_SECONDS)
                     continue
                 self._connection = connection
-                self._become(STARTING, self._error)  # the last try's, until one succeeds
+                self._become(
+                    UpstreamState.STARTING, self._error
+                )  # the last try's, until one succeeds
                 self._was_ready = await self._start(connection)
                 if self._was_ready:
                     started = anyio.current_time()
                     self._wanted = anyio.Event()
-                    self._become(READY)
+                    self._become(UpstreamState.READY)
                     await self._watch(connection)
-                    if anyio.current_time() - started > STEADY_S:
-                        delay = FIRST_DELAY_S
+                    if anyio.current_time() - started > STEADY_SECONDS:
+                        delay = FIRST_DELAY_SECONDS
                 polite = self._was_ready and not connection.fault
-                disposals.start_soon(connection.dispose, GRACE_S if polite else 0)
+                disposals.start_soon(connection.dispose, GRACE_SECONDS if polite else 0)
                 with anyio.move_on_after(delay):
                     await (self._wanted.wait() if self._was_ready else anyio.sleep_forever())
-                delay = min(2 * delay, MAX_DELAY_S)
+                delay = min(2 * delay, MAX_DELAY_SECONDS)
 
     async def retire(self) -> None:
         """End as soon as the calls under way are answered."""
-        with anyio.move_on_after(self.settings.call_timeout_s + HANG_S):
+        with anyio.move_on_after(self.settings.call_timeout_s + HANG_SECONDS):
             while self._turns.borrowed_tokens:  # noqa: ASYNC110  a limiter sets no event
-                await anyio.sleep(POLL_S)
+                await anyio.sleep(POLL_SECONDS)
         await self.aclose("it was changed in the upstreams file")
 
     async def aclose(self, why: str = "the server is shutting down") -> None:
-        if self.state == DISABLED:
+        if self.state == UpstreamState.DISABLED:
             return
-        was_ready = self.state == READY
-        self._become(CLOSED, why)
+        was_ready = self.state == UpstreamState.READY
+        self._become(UpstreamState.CLOSED, why)
         if connection := self._connection:
             connection.lose()
-            await connection.dispose(GRACE_S if was_ready else 0)
+            await connection.dispose(GRACE_SECONDS if was_ready else 0)
 
     async def call(
         self,
@@ -231,9 +233,11 @@ class Upstream:
 
     async def _up(self) -> Connection | None:
         """The connection to call, after a short wait if the upstream is starting."""
-        with anyio.move_on_after(PATIENCE_S):
-            while self.state == STARTING or (self._was_ready and self.state in {READY, FAILED}):
-                if self.state == READY and (connection := self._connection):
+        with anyio.move_on_after(PATIENCE_SECONDS):
+            while self.state == UpstreamState.STARTING or (
+                self._was_ready and self.state in {UpstreamState.READY, UpstreamState.FAILED}
+            ):
+                if self.state == UpstreamState.READY and (connection := self._connection):
                     if connection.alive():
                         return connection
                     self._lose(connection, "its process ended")
@@ -243,7 +247,7 @@ class Upstream:
 
     async def _start(self, connection: Connection) -> bool:
         try:
-            with anyio.fail_after(self.settings.start_timeout_s + HANG_S):
+            with anyio.fail_after(self.settings.start_timeout_s + HANG_SECONDS):
                 await connection.connect()
                 await self._list_tools(connection)
         except Exception as error:  # noqa: BLE001  whatever a transport raises, the others go on
@@ -271,7 +275,7 @@ class Upstream:
         """Until the connection is lost: look at its process, list its tools when they change."""
         due = anyio.current_time()
         while not connection.lost:
-            with anyio.move_on_after(POLL_S):
+            with anyio.move_on_after(POLL_SECONDS):
                 await connection.news.wait()
             connection.news = anyio.Event()
             if self.held and await self._consented():
@@ -281,7 +285,7 @@ class Upstream:
                 with suppress(Exception):  # the list as it was is better than none
                     with anyio.fail_after(self.settings.call_timeout_s):
                         await self._list_tools(connection)
-                due = anyio.current_time() + MIN_LISTING_PAUSE_S
+                due = anyio.current_time() + MIN_LISTING_PAUSE_SECONDS
             if not connection.lost and not connection.alive():
                 self._lose(connection, "its process ended")
 
@@ -327,18 +331,18 @@ class Upstream:
 
     def _lose(self, connection: Connection, why: str) -> None:
         """Give up the connection: its calls end now, and a new one will be started."""
-        if not connection.lost and self.state != CLOSED:
+        if not connection.lost and self.state != UpstreamState.CLOSED:
             tail = connection.log_tail()
             said = f"\nThe end of {connection.log}:\n{tail}" if tail else ""
             why = connection.fault or clean(why)
             if said and not self._for_operator:  # it may be about other callers
                 log.warning("%s: %s", self.name, self._scrub(why + said))
                 said = ""
-            self._become(FAILED, self._scrub(why + said))
+            self._become(UpstreamState.FAILED, self._scrub(why + said))
         connection.lose()
 
-    def _become(self, state: str, error: str | None = None) -> None:
-        if self.state == CLOSED:
+    def _become(self, state: UpstreamState, error: str | None = None) -> None:
+        if self.state == UpstreamState.CLOSED:
             return  # it stays closed, whatever is still under way
         self.state, self._error = state, error
         self.changed.set()

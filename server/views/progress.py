@@ -10,7 +10,7 @@ from planner.tools import Outcome
 from server.text import counted, duration, one_line, shortened, status_in_words
 from server.views import consent
 from server.views.consent import Waiting, shown_arguments
-from server.views.report import UP, planned_change
+from server.views.report import planned_change
 from server.views.report_text import steering_in_words
 
 HEARTBEAT_SECONDS = 5.0
@@ -106,7 +106,7 @@ def _message(event: events.Event, state: RunState) -> str:
     at = where(state)
     match event:
         case events.RunStarted():
-            down = [each.name for each in event.upstreams if each.state not in UP]
+            down = [each.name for each in event.upstreams if each.state.needs_attention]
             without = f", without {', '.join(down)}" if down else ""
             few = len(event.offered) < len(event.tools)
             handful = f", {len(event.offered)} of them shown" if few else ""

@@ -19,8 +19,6 @@ MAX_REPORT_CHARS = 400_000
 """Characters of JSON; hosts refuse more. Tool results are cut until a report is small enough."""
 MIN_RESULT_CHARS = 100
 
-UP = ("ready", "disabled")
-"""The states in which an upstream needs no attention."""
 NOT_DONE = {"failed": " (without success)", "unfinished": " (not finished)"}
 
 Rounded = Annotated[float, AfterValidator(lambda seconds: round(seconds, 3))]

@@ -8,7 +8,7 @@ from planner.checks.citations import Evidence
 from planner.protocol import Steering
 from server.text import counted, duration, fence, flat, indented, shortened, status_in_words
 from server.views.inert import inert
-from server.views.report import UP, QuestionReport, Report
+from server.views.report import QuestionReport, Report
 
 MAX_CLAIM_CHARS = 80
 """Characters of a claim where it is cited."""
@@ -126,7 +126,7 @@ def unavailable(found: Report) -> list[str]:
     before it could."""
     if found.status in ("answered", "interrupted"):
         return []
-    down = [each for each in found.upstreams if each.state not in UP]
+    down = [each for each in found.upstreams if each.state.needs_attention]
     return [f"{each.name}: {each.error or each.state}" for each in down] + [
         f"{each.name}: {counted(len(each.held), 'tool')} held back until you consent; "
         "`planloom tools` shows why"

@@ -27,6 +27,7 @@ from planner.tools import (
     Safety,
     ToolResult,
     ToolSpec,
+    UpstreamState,
     UpstreamStatus,
     refuse,
 )
@@ -242,7 +243,7 @@ class DictionaryPool:
         return self.specs
 
     def upstreams(self) -> Sequence[UpstreamStatus]:
-        return [UpstreamStatus(name="files", state="ready", tools=len(self.specs))]
+        return [UpstreamStatus(name="files", state=UpstreamState.READY, tools=len(self.specs))]
 
     async def listing(self) -> str | None:
         return " ".join(sorted({path.split("/")[0] + "/" for path in self.files})) or None

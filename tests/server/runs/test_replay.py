@@ -37,7 +37,15 @@ from planner.models.base import Message, Reply
 from planner.models.encoder import Likeness
 from planner.protocol import Limits, RunRequest, Steering
 from planner.state import RunState
-from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec, UpstreamStatus
+from planner.tools import (
+    Outcome,
+    Policy,
+    Safety,
+    ToolResult,
+    ToolSpec,
+    UpstreamState,
+    UpstreamStatus,
+)
 from server.app import build
 from server.approval.approval import Approvals, GuardedPool
 from server.config import RunSettings
@@ -116,7 +124,7 @@ class Counting:
         return self.specs
 
     def upstreams(self) -> Sequence[UpstreamStatus]:
-        return [UpstreamStatus(name="files", state="ready", tools=2)]
+        return [UpstreamStatus(name="files", state=UpstreamState.READY, tools=2)]
 
     async def listing(self) -> str | None:
         return "notes/"

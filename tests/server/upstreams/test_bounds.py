@@ -158,7 +158,7 @@ async def test_the_tools_of_a_list_are_bounded(place: Place) -> None:
 async def test_tools_that_change_all_the_time_are_listed_now_and_then(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.upstreams.upstream.MIN_LISTING_PAUSE_S", 10 * LONG)
+    monkeypatch.setattr("server.upstreams.upstream.MIN_LISTING_PAUSE_SECONDS", 10 * LONG)
     place.upstreams = {
         "up": {**SPEAKER, "args": [*SPEAKER["args"], "storm"], "pin_tools": False},
     }

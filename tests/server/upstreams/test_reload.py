@@ -26,7 +26,7 @@ SECRET = "s3cret-value-of-the-environment"
 
 @pytest.fixture
 def place(own_place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setattr(reload, "POLL_S", 0.02)
+    monkeypatch.setattr(reload, "POLL_SECONDS", 0.02)
     return own_place
 
 

@@ -38,7 +38,7 @@ from planner.events import (
 )
 from planner.protocol import RunRequest, Steering
 from planner.state import RunState
-from planner.tools import Outcome, Safety, UpstreamStatus
+from planner.tools import Outcome, Safety, UpstreamState, UpstreamStatus
 from server.approval.approval import Approvals, Question
 from server.text import clean
 from server.views import consent
@@ -120,7 +120,7 @@ def calls(draw: st.DrawFn) -> list[Event]:
 @st.composite
 def runs(draw: st.DrawFn) -> list[Event]:
     """A run, cut off anywhere."""
-    upstream = UpstreamStatus(name="x", state=draw(st.sampled_from(["ready", "failed"])), error="e")
+    upstream = UpstreamStatus(name="x", state=draw(st.sampled_from(UpstreamState)), error="e")
     listing = draw(st.none() | text)
     request = RunRequest(prompt=draw(text))
     events: list[Event] = [
