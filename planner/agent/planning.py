@@ -132,8 +132,10 @@ class Planner:
         [*_, newest] = self.state.newest
         self.budget.hold()
         finders = [each.name for each in self.asker.choices if each.read_only and each.upstream]
+        required = self.asker.tools[call.tool].required
+        amount = any(each.is_amount and each.argument in required for each in guessed)
         tool = None
-        if finders and not any(each.is_amount for each in guessed):
+        if finders and not amount:
             query = " ".join([call.tool, *missing])
             likely = await self.ranking.likeliest(query, finders, LIKELY_FINDERS)
             tool = await self.asker.select_to_find(call, missing, finders, likely)

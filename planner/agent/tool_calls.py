@@ -202,7 +202,9 @@ class Caller:
         what is changed. So for a change they only leave out optional arguments that nobody has
         said."""
         if not tool.read_only:
-            arguments, changes = sources.without_guesses(arguments, tool, sources.said(self.state))
+            asks = self.policy is not Policy.ALLOW
+            said = sources.said(self.state)
+            arguments, changes = sources.without_guesses(arguments, tool, said, asks)
             self.record_guard("unseen", changes)
             arguments, changes = sources.without_flips(arguments, tool, self.state)
             self.record_guard("unseen", changes)
@@ -275,7 +277,7 @@ class Caller:
             ):
                 self.record_guard("not_named", [f"{tool.name}: {other}"])
                 return f"{sources.NOT_MADE}{other}. Delete nothing else."
-            self.guessed = sources.unseen(arguments, sources.said(self.state))
+            self.guessed = sources.unseen(arguments, sources.said(self.state), tool)
         guessed = [*map(str, self.guessed)]
         if guessed:
             message = f"no result and no word of the request says {', '.join(guessed)}"

@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 from rapidfuzz import fuzz, process
 
 from planner.checks.claims import without_separators
+from planner.checks.validation import named
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.listing import paths_in
+from planner.evidence.words import says
+from planner.grammar import for_grammar
 from planner.state import RunState
 from planner.tools import Outcome, ToolSpec
 
@@ -31,11 +34,11 @@ class Seen(NamedTuple):
     paths: Sequence[str]
     texts: Sequence[str] = ()
 
-    def holds(self, path: str) -> bool:
+    def holds(self, path: str, any_case: bool = False) -> bool:
         """Whether a path stands in a text as a whole. Not all look like paths: `Sent`,
         `Dockerfile`, `app/[id]/page.tsx`."""
-        whole = rf"(?<![\w./\\@+-]){re.escape(path)}(?![\w/\\@+-]|\.\w)"
-        return any(path in text and re.search(whole, text) for text in self.texts)
+        spelled = rf"{'(?i)' * any_case}(?<![\w./\\@+-]){re.escape(path)}(?![\w/\\@+-]|\.\w)"
+        return any(re.search(spelled, text) for text in self.texts if any_case or path in text)
 
 
 def takes_path(name: str) -> bool:
@@ -92,10 +95,22 @@ def corrected_paths(
         if nearest := _nearest_path(path, paths, whole=value.startswith("/")):
             corrected[name] = near = spelled[nearest]
             changes.append(f"{name}: {value} was never seen; {near} is the nearest path")
-        elif name not in tool.required:
+        elif name not in tool.required and not _is_choice(tool, name, value, seen):
             del corrected[name]
             changes.append(f"{name}: {value} was never seen; looking everywhere")
     return corrected, changes
+
+
+def _is_choice(tool: ToolSpec, name: str, value: str, seen: Seen) -> bool:
+    """Whether the value of an optional argument may be one of its own, and no path: `desc` of a
+    `sort_dir`, `sent` of a mailbox's `folder`. Without it, a tool that has another default than all
+    would look there."""
+    own = _property(tool, name)
+    plain = re.fullmatch(r"[\w -]+", value) is not None
+    described = plain and says(str(own.get("description", "")), value)
+    elsewhere = own.get("default") not in (None, "", ".", "./", "/", "*")
+    schema = for_grammar(tool.input_schema).get("properties", {}).get(name, {})
+    return described or elsewhere or value in named(schema) or (plain and seen.holds(value, True))
 
 
 def _joined(path: str, known: Container[str], seen: Seen) -> bool:

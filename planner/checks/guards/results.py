@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from planner.checks.guards.arguments import takes_path
+from planner.checks.guards.arguments import takes_path, takes_paths
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.state import Iteration
 from planner.tools import Outcome, ToolSpec
@@ -51,61 +51,88 @@ _FAULT = re.compile(
     r"(?:MCP )?(?:Error|ERROR|error)(?::(?:\s|$)| - | -?\d+: "
     r"| (?:accessing|calling|connecting|executing|fetching|loading|opening|reading|searching) )"
     r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): |[A-Z][a-z]+ error: "
-    r"|(?:Unknown|Invalid) tool\b|Tool \S+ (?:not found|does not exist|is not available)"
+    r"|(?:Failed|Unable) to |(?:Unknown|Invalid) tool\b"
+    r"|Tool \S+ (?:not found|does not exist|is not available)"
 )
 _TRACEBACK = "Traceback (most recent call last):"
+_MARK = re.compile(r"[^\w{\[\"'<]+")
+"""What may stand before an error, such as a cross."""
 _FAULT_KEYS = {
     "code",
+    "detail",
     "details",
+    "documentation_url",
     "error",
     "errors",
+    "instance",
     "isError",
     "message",
+    "object",
     "ok",
+    "request_id",
     "status",
+    "statusCode",
     "success",
+    "title",
+    "type",
 }
+"""What objects of errors have, those of RFC 9457 among them."""
+_HTTP_ERROR = re.compile(r"[45]\d\d")
 _SHOWS_TEXT = re.compile(
     r"(?<![a-z])(?:read|cat|view|open|search|grep|contents?|logs?)(?![a-z])", re.IGNORECASE
 )
 
 
 def fault(tool: ToolSpec, arguments: dict[str, Any], result: str) -> bool:
-    """Whether a result that is marked as a success is nothing but a short error.
+    """Whether a result that is marked as a success is nothing but a short error. An object that
+    says that a change failed is one whatever else it has.
 
     If the tool shows the project's own text, the error has to name the tool or the path: a log may
     contain one line that says "Error: disk full".
     """
     text = result.strip()
+    data = _object(text)
+    if data and not tool.read_only and _says_failed(data, {}):
+        return True
     if len(text) > MAX_FAULT_CHARS:
         return False
-    short = len(text.splitlines()) <= MAX_FAULT_LINES and _FAULT.match(text) is not None
-    if not (short or text.startswith(_TRACEBACK) or _is_fault(text, arguments)):
+    bare = text[begins.end() :] if (begins := _MARK.match(text)) else text
+    short = len(text.splitlines()) <= MAX_FAULT_LINES and _FAULT.match(bare) is not None
+    more = {name: data[name] for name in data.keys() - _FAULT_KEYS}
+    nothing_else = all(arguments.get(name) == each for name, each in more.items())
+    if not (short or text.startswith(_TRACEBACK) or (nothing_else and _says_failed(data, more))):
         return False
-    if not (tool.file_argument or tool.text_argument or _SHOWS_TEXT.search(tool.name)):
+    shows = _SHOWS_TEXT.search(tool.name) and (tool.read_only or takes_paths(tool))
+    if not (tool.file_argument or tool.text_argument or shows):
         return True
     places = [str(value).strip("./") for name, value in arguments.items() if takes_path(name)]
     return any(name and name in text for name in (tool.name, *places))
 
 
-def _is_fault(text: str, arguments: dict[str, Any]) -> bool:
-    """Whether a text is an object that says an error, and nothing else but the arguments."""
+def _object(text: str) -> dict[str, Any]:
+    """The object that a text is in JSON; empty if it is none."""
     try:
-        data = json.loads(text)
+        data = json.loads(text) if text.startswith("{") else {}
     except (ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _says_failed(data: dict[str, Any], more: dict[str, Any]) -> bool:
+    """Whether an object says that a call failed. `more`: what it says besides, which its status
+    may be about."""
+    if data.get("success") is True or data.get("ok") is True:
         return False
-    if not isinstance(data, dict):
-        return False
-    more = data.keys() - _FAULT_KEYS
-    failed = (
+    status = data.get("status", data.get("statusCode"))
+    return bool(
         data.get("error")
         or data.get("isError") is True
         or data.get("success") is False
         or data.get("ok") is False
-        or data.get("status") == "error"
-        or (not more and data.get("status") in ("failed", "failure"))  # else of what it is about
+        or status == "error"
+        or (not more and status in ("failed", "failure"))
+        or (_HTTP_ERROR.fullmatch(str(status)) and ("message" in data or "title" in data))
     )
-    return bool(failed) and all(arguments.get(name) == data[name] for name in more)
 
 
 def new_lines(iterations: Sequence[Iteration]) -> Sequence[int]:

@@ -19,9 +19,11 @@ from planner.checks.grounding import (
 )
 from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.results import empty
+from planner.checks.validation import named
 from planner.evidence.context import entries, readable
 from planner.evidence.listing import paths_in
 from planner.evidence.words import long_words, words
+from planner.grammar import for_grammar
 from planner.passage import Passage
 from planner.state import Iteration, RunState
 from planner.text import flat, shortened
@@ -37,6 +39,7 @@ NEAR = 60
 """Of 100: from there on a passage nearly contains a text."""
 MAX_PLAIN_NUMBER = 1
 """A number up to this one needs no source: it is a flag or a count."""
+MAX_IN_WORDS = 20
 MAX_OPERANDS = 40
 """The newest numbers, from two of which another may follow."""
 MAX_CANDIDATES = 40
@@ -67,6 +70,11 @@ class Guess(NamedTuple):
         """Whether it is a number and no id: another number under the same name may be found, and
         would be as wrong."""
         return not isinstance(self.value, str) and not _is_id(self.argument)
+
+    @property
+    def may_be_in_words(self) -> bool:
+        """Whether it is a number that people write in words: "two coffees"."""
+        return self.is_amount and self.value in range(MAX_IN_WORDS + 1)
 
     @property
     def wanted(self) -> str:
@@ -101,29 +109,48 @@ def found_by(call: Iteration) -> str:
     return result
 
 
-def unseen(arguments: dict[str, Any], seen: str) -> list[Guess]:
+def unseen(arguments: dict[str, Any], seen: str, tool: ToolSpec | None = None) -> list[Guess]:
     """The arguments of a change that appear nowhere in what was seen: ids, accounts, channels,
     addresses, paths and amounts. Free text is the model's own; dates are spelled in many ways; a
-    number may follow from two others."""
+    number may follow from two others, or have a meaning by the definition of its tool."""
     numbers = numbers_in(seen)
     return [
         Guess(argument, value)
         for argument, each in arguments.items()
         for name, value in leaves(each, argument)
-        if _has_no_source(value, seen, numbers, known_only=_is_id(name))
+        if (
+            not (tool and _has_meaning(tool, argument, value))
+            and _has_no_source(value, seen, numbers, known_only=_is_id(name))
+        )
         or (_PLACE_ARGUMENT.search(name) and _is_unknown(value, seen))
     ]
 
 
+def _has_meaning(tool: ToolSpec, argument: str, value: Any) -> bool:
+    """Whether the definition of a tool says what a number stands for: it is one of its choices, or
+    "2 = high"."""
+    if type(value) not in (int, float):
+        return False
+    schema = for_grammar(tool.input_schema).get("properties", {}).get(argument, {})
+    own = tool.input_schema.get("properties", {}).get(argument, {})
+    said = str(own.get("description", "")) if isinstance(own, dict) else ""
+    return value in named(schema) or bool(re.search(rf"(?<![\w.]){value}\s*[=:]\s*\w", said))
+
+
 def without_guesses(
-    arguments: dict[str, Any], tool: ToolSpec, seen: str
+    arguments: dict[str, Any], tool: ToolSpec, seen: str, asks: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
     """Leave out the optional arguments of a change that appear nowhere in what was seen, texts
     among them with no word of it or of the tool's own definition, such as the name of a person whom
-    nobody mentioned. Returns the arguments and the changes, a line each."""
+    nobody mentioned. A small number stays if a person is asked, who is told that it is a guess: it
+    may have been said in words. Returns the arguments and the changes, a line each."""
     kept, changes = dict(arguments), []
     known = {*words(f"{seen}\n{tool.model_dump_json()}")}
-    guessed = {each.argument for each in unseen(arguments, seen)}
+    guessed = {
+        each.argument
+        for each in unseen(arguments, seen, tool)
+        if not (asks and each.may_be_in_words)
+    }
     for name, value in arguments.items():
         texts = [text for text in strings(value) if not _DATE_VALUE.fullmatch(text)]
         own = {*words("\n".join(texts))}

@@ -9,8 +9,9 @@ from in_memory import DictionaryPool, Fast, Ran, approve, planned, spec
 from inline_snapshot import snapshot
 from replies import beside_record, conclusion, deed, found, was_done
 
-from planner.checks.guards.sources import candidates, not_named, unseen
+from planner.checks.guards.sources import candidates, not_named, unseen, without_guesses
 from planner.checks.guards.widening import siblings
+from planner.events import ApprovalAsked
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
 
 pytestmark = pytest.mark.anyio
@@ -869,3 +870,60 @@ async def test_where_nobody_is_asked_no_other_file_is_deleted(policy: Policy, ca
     )
     assert len(pool.calls) == calls
     assert ("not_named" in ran.guards) == (policy is Policy.ALLOW)
+
+
+ORDERING = ToolSpec(
+    name="order",
+    upstream="office",
+    safety=Safety.WRITE,
+    input_schema={
+        "type": "object",
+        "properties": {
+            "item": {"type": "string"},
+            "quantity": {"type": "integer"},
+            "priority": {"type": "integer", "description": "1 = urgent, 2 = high, 3: low"},
+            "size": {"$ref": "#/$defs/Size"},
+        },
+        "required": ["item"],
+        "$defs": {"Size": {"enum": [5, 10]}},
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "asks", "is_kept"),
+    [
+        ("priority", 2, False, True),
+        ("priority", 4, False, False),
+        ("size", 10, False, True),
+        ("size", 7, False, False),
+        ("quantity", 2, False, False),
+        ("quantity", 2, True, True),
+        ("quantity", 250, True, False),
+    ],
+)
+def test_which_optional_numbers_are_left_out(
+    argument: str, value: int, asks: bool, is_kept: bool
+) -> None:
+    """A number may have a meaning by the tool's definition; a person who is asked sees small ones,
+    which the request may say in words."""
+    given = {"item": "coffee", argument: value}
+    kept, changes = without_guesses(given, ORDERING, "Order two coffees, high priority", asks)
+    assert (kept == given) is is_kept
+    assert (changes == []) is is_kept
+
+
+async def test_a_person_is_told_that_a_small_number_is_a_guess() -> None:
+    pool = DictionaryPool({}, specs=[ORDERING], results={"order": ["Ordered."]})
+    ran = await acted(
+        "Order two coffees",
+        steps(("Order them", "order")),
+        {"item": "coffee", "quantity": 2},
+        was_done("The coffee was ordered."),
+        pool=pool,
+        policy=Policy.ASK,
+    )
+    assert pool.calls == [("order", {"item": "coffee", "quantity": 2})]
+    assert [each.guessed for each in ran.events if isinstance(each, ApprovalAsked)] == [
+        ["quantity: 2"]
+    ]

@@ -15,6 +15,7 @@ from in_memory import (
     Ran,
     Said,
     Unconstrained,
+    approve,
     planned,
     spec,
 )
@@ -36,7 +37,7 @@ from planner.checks.guards.arguments import (
 from planner.checks.guards.results import empty
 from planner.prompts.texts import compact
 from planner.state import RunState
-from planner.tools import Outcome, ToolResult, ToolSpec
+from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
 from server.config_file import load_settings, shipped_file
 from server.upstreams.results import tool_spec
 
@@ -536,6 +537,7 @@ CONTEXT7 = json.loads((DATA / "upstreams" / "call-context7-query-docs.json").rea
     "content"
 ][0]["text"]
 OTHER = spec("query-docs", "query")
+CHANGE = spec("open_cover", "entity", safety=Safety.WRITE)
 
 
 @pytest.mark.parametrize(
@@ -567,6 +569,18 @@ OTHER = spec("query-docs", "query")
         (READ, "Error: ENOENT: no such file or directory, open 'logs/run.log'", True),
         (READ, "Error executing tool read_file: ValueError: no", True),
         (SEARCH, "Error: the pattern was found", False),
+        (OTHER, "❌ Error: no such channel", True),
+        (OTHER, "Failed to send: channel_not_found", True),
+        (OTHER, '{"object": "error", "status": 404, "message": "x", "request_id": "7"}', True),
+        (OTHER, '{"message": "Not Found", "status": "404"}', True),
+        (OTHER, '{"message": "GET /", "status": 404, "at": "12:05"}', False),
+        (OTHER, '{"ok": false, "error": "missing_scope", "needed": "chat"}', False),
+        (CHANGE, '{"ok": false, "error": "missing_scope", "needed": "chat"}', True),
+        (CHANGE, '{"error": "device unavailable"}', True),
+        (CHANGE, '{"id": 7, "status": "failed"}', True),
+        (CHANGE, '{"success": true, "error": "none"}', False),
+        (CHANGE, '{"id": 7, "error": null, "status": "open"}', False),
+        (CHANGE, "Error: device unavailable", True),
     ],
 )
 async def test_what_counts_as_an_error(tool: ToolSpec, text: str, is_fault: bool) -> None:
@@ -575,6 +589,8 @@ async def test_what_counts_as_an_error(tool: ToolSpec, text: str, is_fault: bool
         conclusion("That is all."),
         pool=DictionaryPool({}, specs=[tool], results={tool.name: [text]}),
         prompt="Look",
+        policy=Policy.ALLOW,
+        approver=approve,
         goal="step",
         tool=tool.name,
         arguments={argument: "logs/run.log"},
@@ -685,3 +701,35 @@ async def test_a_call_that_brings_something_starts_the_count_again() -> None:
 def test_a_run_without_calls_has_made_no_fruitless_ones() -> None:
     assert repeats.fruitless(RunState()) == []
     assert repeats.left_out(RunState()) == []
+
+
+LIST_MAILS = ToolSpec(
+    name="list_mails",
+    upstream="mail",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "folder": {"enum": ["inbox", "sent"]},
+            "sort_dir": {"type": "string", "description": "asc or desc"},
+            "box_folder": {"type": "string", "default": "inbox"},
+            "dir": {"type": "string", "description": "such as src/app"},
+        },
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "is_kept"),
+    [
+        ("folder", "sent", True),
+        ("sort_dir", "desc", True),
+        ("box_folder", "drafts", True),
+        ("dir", "Archive", True),
+        ("dir", "src/app", False),
+        ("dir", "lib", False),
+    ],
+)
+def test_a_choice_is_no_path_that_was_never_seen(argument: str, value: str, is_kept: bool) -> None:
+    given = {argument: value}
+    kept, _ = corrected_paths(given, LIST_MAILS, Seen([], ["What is in my archive?"]))
+    assert kept == (given if is_kept else {})
