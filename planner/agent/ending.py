@@ -41,6 +41,10 @@ OWN_WORDS = "many of its words are in none of the passages that were read"
 OWN_QUERY = "it was found by a query that the model wrote; check its conditions"
 """Half of these answers are right (docs/experiments.md, "Lists as tables")."""
 NO_TOOLS = "Nothing can be looked up: this run has no tools. Connect an upstream MCP server."
+NO_READING_TOOLS = (
+    "Nothing can be looked up: none of the tools is marked as read-only, so each of them may "
+    "change something. In the upstreams file, set `safety: read_only` for those that only read."
+)
 NOTHING = "- nothing, as far as is known"
 MAX_FOUND_CHARS = 600
 """Characters of what one call found, if the run ends without an answer."""
@@ -248,7 +252,8 @@ class Ending:
 
     def without_tools(self) -> RunFinished:
         """The end of a question that no tool can look up."""
-        return _end("not_found", NO_TOOLS, None, [])
+        unmarked = any(tool.upstream for tool in self.changes.tools)
+        return _end("not_found", NO_READING_TOOLS if unmarked else NO_TOOLS, None, [])
 
     def without_model(self, reason: str) -> RunFinished:
         """The end with what was found, since no model says what it means."""

@@ -8,6 +8,7 @@ from planner.agent.questions import Asker
 from planner.agent.tool_calls import Caller
 from planner.checks.grounding import queries
 from planner.checks.guards import repeats
+from planner.checks.guards.results import NOTHING as NOTHING_FOR
 from planner.errors import InvalidReply
 from planner.events import ToolSelected
 from planner.evidence.queries import (
@@ -92,5 +93,7 @@ class Querier:
 
 
 def _is_result(call: Iteration) -> bool:
-    """Whether it is a call of the pool's that read something."""
-    return call.by == "choice" and call.outcome is Outcome.SUCCESS and not call.changes
+    """Whether it is a call of the pool's that read something, with its own arguments: what was
+    found with broader ones says nothing of the conditions that were left out."""
+    own = call.by == "choice" and not call.result.startswith(NOTHING_FOR)
+    return own and call.outcome is Outcome.SUCCESS and not call.changes

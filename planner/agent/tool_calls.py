@@ -30,6 +30,7 @@ from planner.events import (
     ToolSelected,
 )
 from planner.evidence import context
+from planner.grammar import for_grammar
 from planner.protocol import Call
 from planner.state import Iteration
 from planner.tools import (
@@ -178,7 +179,8 @@ class Caller:
         self, iteration: Iteration, tool: ToolSpec, problem: str | None
     ) -> dict[str, Any] | str:
         """The arguments that fit the tool's schema, or what is still wrong after two tries."""
-        if not tool.input_schema.get("properties"):
+        takes = for_grammar(tool.input_schema)
+        if not (takes.get("properties") or takes.get("anyOf")):
             return {}
         for first in (True, False):
             written = await self.asker.arguments(tool, iteration.prompt, problem)

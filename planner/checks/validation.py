@@ -178,13 +178,13 @@ def _pattern(_: Any, pattern: str, value: Any, __: Schema) -> Iterator[jsonschem
 
 def _matches(pattern: str, value: str) -> bool:
     """By pydantic's engine, which takes linear time: `(a+)+$` never ends in Python's. What that
-    engine does not know (look-around, back-references) is left to the tool."""
+    engine does not know (look-around, back-references), or none here, is left to the tool."""
     try:
         _matcher(pattern).validate_python(value)
     except ValidationError:
         return False
     except pydantic_core.SchemaError:
-        re.compile(pattern)  # an invalid pattern makes the schema unusable
+        return True
     return True
 
 
@@ -199,14 +199,19 @@ _Bounded = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
 )
 
 
+_FLAGS = {"exclusiveMinimum", "exclusiveMaximum"}
+
+
 def _plain(node: Any) -> Any:
     """The schema without what would get around the bounds: another dialect's validator (`$schema`),
-    and patterns of names with what depends on them."""
+    and patterns of names with what depends on them; and without the flags of draft 4, which later
+    ones have numbers for."""
     if isinstance(node, list):
         return [_plain(part) for part in node]
     if not isinstance(node, dict):
         return node
     left_out = {"$schema"}
+    left_out |= {each for each in _FLAGS & node.keys() if isinstance(node[each], bool)}
     if "patternProperties" in node:
         left_out |= {"patternProperties", "additionalProperties", "unevaluatedProperties"}
     return {key: _plain(part) for key, part in node.items() if key not in left_out}

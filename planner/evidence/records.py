@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import date, datetime
 from functools import reduce
 from typing import Any
 
@@ -30,18 +31,24 @@ _YAML_RECORD = re.compile(r"- [^\s:]+:(?: |\n)")
 _UNFIT = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, csv.Error)
 """What readers raise for a text in another notation."""
 _FENCE = re.compile(r"```\w*\n(.*?)\n?```", re.DOTALL)
-_PART = re.compile(r"\b\d+ (?:of|/) \d+\b")
-"""What says that a table is a part of one: "3 of 250"."""
+_PART = re.compile(r"\b(\d+) (?:of|/) (\d+)\b")
+"""What says that a list is a part of one: "3 of 250"."""
 _RULE = re.compile(r"[\s|:+-]+")
 """The line between the names and the rows of a table."""
 _REST = re.compile(
     r"(?i)(?:^|[_.@])next(?:_?(?:page|link|cursor|token|url|offset).*)?$"
-    r"|next_?(?:page|link|cursor|token)|cursor$|has_?(?:more|next)|^truncated$"
+    r"|next_?(?:page|link|cursor|token)|^(?:end_?)?cursor$"
 )
+_MORE = re.compile(r"(?i)^has_?(?:more|next)|^truncated$")
+_LAST = re.compile(r"(?i)^is_?last(?:_?page)?$")
+_PAGES = re.compile(r"(?i)^(?:(?:total|num|last)_?pages?|pages|page_?count)$")
 _TOTAL = re.compile(
     r"(?i)^(?:count|(?:total|num)_?(?:count|items|results|hits|records|entries|elements))$"
 )
-_PAGE = re.compile(r"(?i)^(?:page|limit|offset|per_?page|page_?size|pagination)$")
+_PAGE = re.compile(
+    r"(?i)^(?:page|limit|offset|skip|per_?page|page_?(?:size|number|index)|pagination|start_?at"
+    r"|max_?results)$"
+)
 """The names by which services say that a list goes on, how long all of it is, and which part it
 is."""
 
@@ -97,11 +104,24 @@ def _is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
     """Whether a list is a part of one: what stands beside it says that there is more."""
     within = [each for each in value.values() if isinstance(each, dict)]
     beside = {str(name): each for some in (*within, value) for name, each in some.items()}
+    flags = {name: each for name, each in beside.items() if type(each) is bool}
+    said = [each for name, each in flags.items() if _MORE.search(name)]
+    said += [not each for name, each in flags.items() if _LAST.search(name)]
+    if said:  # the last page may have a cursor too
+        return any(said)
     paged = any(map(_PAGE.search, beside))
+    several = (type(each) is int and each > 1 and _PAGES.search(n) for n, each in beside.items())
+    if paged and any(several):
+        return True
     longer = {name for name, each in beside.items() if type(each) is int and each > len(listed)}
     return any(each and _REST.search(name) for name, each in beside.items()) or any(
         _TOTAL.search(name) or (paged and name.lower() == "total") for name in longer
     )
+
+
+def _is_part(text: str) -> bool:
+    """Whether what stands beside a list says that it is a part of one."""
+    return any(int(part) < int(whole) for part, whole in _PART.findall(text))
 
 
 def _common(records: Iterable[Mapping[str, Any]]) -> set[str]:
@@ -118,6 +138,8 @@ def _in_json(result: str) -> Any:
     if there are several. Raises `ValueError` if something else is left."""
     begins = _JSON.search(result)
     place = begins.end() if begins else 0
+    if _is_part(result[:place]):
+        return None
     values = []
     while place < len(result):
         value, place = _DECODER.raw_decode(result, place)
@@ -130,7 +152,20 @@ def _in_python(text: str) -> Any:
     """As Python prints it, which servers in Python return."""
     if len(text) > MAX_YAML_CHARS or not text.lstrip().startswith(("[", "{")):
         raise ValueError("no list")
-    return ast.literal_eval(text.strip())
+    return ast.literal_eval(_Plain().visit(ast.parse(text.strip(), mode="eval")))
+
+
+class _Plain(ast.NodeTransformer):
+    """Values that Python prints as calls, as databases return them: `Decimal('12.50')` as its text,
+    `datetime.date(2026, 11, 1)` as 2026-11-01."""
+
+    def visit_Call(self, node: ast.Call) -> ast.Constant:
+        given = [ast.literal_eval(each) for each in node.args]
+        if node.keywords or not given:
+            raise ValueError("no plain value")
+        if len(given) == 1:
+            return ast.Constant(given[0])
+        return ast.Constant(str(date(*given) if len(given) == len("ymd") else datetime(*given)))
 
 
 def _in_yaml(text: str) -> Any:
@@ -151,7 +186,7 @@ def _in_lines(text: str) -> Sequence[Mapping[str, Any]]:
     if len(rules) == 1 and barred == [*range(rules[0] - 1, rules[0] + len(barred) - 1)]:
         rows = [lines[n].strip().strip("|") for n in barred if n not in rules]
         cells = _cells(rows, "|")
-        if cells and beside <= MAX_BESIDE_CHARS and not _PART.search(text):
+        if cells and beside <= MAX_BESIDE_CHARS and not _is_part(text):
             return _rows(cells)
     for mark in ("\t", ";", ","):
         cells = _cells(lines, mark)

@@ -8,14 +8,13 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from itertools import islice
 from typing import Any
 
 import mcp_types
 
 from planner.tools import ROLES, Safety, ToolSpec
 from server.config import ToolSettings, UpstreamSettings
-from server.text import clean, cleaned, each_text
+from server.text import clean, cleaned, each_text, one_line
 
 MAX_TEXT_CHARS = 2_000_000
 """Of a result; a longer one is cut, and the text says so."""
@@ -28,6 +27,10 @@ MAX_NAME_CHARS = 255
 
 MAX_COMPARED_VALUES = 50
 """Values of structured content that are looked for in the text beside it."""
+SAID_SHARE = 0.9
+"""Of them, that a text has which says the same."""
+MAX_WORD_CHARS = 40
+"""Characters of a value that may stand within another one by chance."""
 
 _TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
 _ARGUMENT_NAME = re.compile(r"[\w.$@:/\[\]-]{1,64}")
@@ -73,10 +76,19 @@ def content_text(content: Iterable[mcp_types.ContentBlock], structured: Any) -> 
 
 
 def _says(text: str, structured: Any) -> bool:
-    """Whether a text has most of the values of structured content, in plain or as JSON."""
-    values = list(islice(_values(structured), MAX_COMPARED_VALUES))
-    said = [each for each in values if each in text or json.dumps(each)[1:-1] in text]
-    return len(said) >= len(values) / 2
+    """Whether a text has nearly all values of structured content, in plain or as JSON: some of
+    them, from its beginning to its end, are looked for."""
+    values = [*_values(structured)]
+    values = values[:: max(1, len(values) // MAX_COMPARED_VALUES)]
+    said = [each for each in values if _has(text, each) or _has(text, json.dumps(each)[1:-1])]
+    return len(said) >= SAID_SHARE * len(values)
+
+
+def _has(text: str, value: str) -> bool:
+    """Whether a text has a value as a whole: 7 is no part of 2027."""
+    if value not in text or len(value) > MAX_WORD_CHARS:
+        return value in text
+    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
 
 
 def _values(data: Any) -> Iterator[str]:
@@ -89,6 +101,8 @@ def _values(data: Any) -> Iterator[str]:
                 yield from _values(each)
         case None | bool():
             return
+        case float() if data.is_integer():
+            yield str(int(data))  # texts say 7 or 7.0
         case _:
             yield str(data)
 
@@ -133,19 +147,42 @@ def is_tool_name(name: str) -> bool:
     return _TOOL_NAME.fullmatch(name) is not None
 
 
+def unusable(tool: mcp_types.Tool) -> str | None:
+    """Why a valid tool cannot be offered to a model, whose prompts have names as they are; None if
+    it can."""
+    shown = one_line(clean(tool.name))
+    if not is_tool_name(tool.name):
+        return f"{shown}: the name of the tool has other characters than names in code"
+    arguments = tool.input_schema.get("properties", {})
+    named = arguments if isinstance(arguments, dict) else {}
+    wrong = [each for each in named if not _ARGUMENT_NAME.fullmatch(each)]
+    if wrong:
+        name = one_line(clean(wrong[0]))
+        return f"{shown}: the argument {name!r} has other characters than names in code"
+    return None
+
+
+def unusables(tools: Iterable[mcp_types.Tool], settings: UpstreamSettings) -> list[str]:
+    """Why tools that the operator allows cannot be offered, a line each."""
+    return [
+        why for tool in tools if _is_allowed(tool, settings) and (why := unusable(tool)) is not None
+    ]
+
+
+def _is_allowed(tool: mcp_types.Tool, settings: UpstreamSettings) -> bool:
+    denied = any(fnmatchcase(tool.name, pattern) for pattern in settings.deny)
+    return not denied and any(fnmatchcase(tool.name, pattern) for pattern in settings.allow)
+
+
 def tool_spec(tool: mcp_types.Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec | None:
     """The tool with the operator's settings, under its bare name; None if it is not allowed."""
-    denied = any(fnmatchcase(tool.name, pattern) for pattern in settings.deny)
-    allowed = any(fnmatchcase(tool.name, pattern) for pattern in settings.allow)
-    if denied or not allowed or not is_tool_name(tool.name):
+    if not _is_allowed(tool, settings) or unusable(tool):
         return None
     chosen = settings.tools.get(tool.name, ToolSettings())
     description = chosen.description or clean(tool.description or "")
     schema = cleaned(tool.input_schema)
     if not isinstance(schema.get("properties", {}), dict):
         schema = {"type": "object"}  # malformed: the tool itself has to judge the arguments
-    if not all(_ARGUMENT_NAME.fullmatch(name) for name in schema.get("properties", {})):
-        return None  # names stand in prompts as they are
     if settings.lines_from == 0:
         description = description.replace("0-based line", "1-based line")
         schema = one_based_schema(schema)

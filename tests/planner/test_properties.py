@@ -533,3 +533,16 @@ def test_a_deep_result_is_readable(depth: int, around: tuple[str, str]) -> None:
 @given(st.text() | lines | st.from_regex(r"(?i)<\s?/?\s?result\s?>?.{0,9}"))
 def test_a_strangers_text_cannot_close_its_fence(text: str) -> None:
     assert not re.search("</?result", fenced(text), re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"type": "string", "pattern": r"^(?!-)\p{L}+$"},
+        {"type": "number", "minimum": 0, "exclusiveMinimum": True},
+    ],
+)
+def test_what_no_engine_here_knows_is_left_to_the_tool(node: Any) -> None:
+    """Patterns of ECMAScript, and the flags of JSON Schema's draft 4."""
+    value: Any = "a" if node["type"] == "string" else 1
+    assert validation.problem({"a": value}, {"type": "object", "properties": {"a": node}}) is None

@@ -219,7 +219,9 @@ def takes_mask(tool: ToolSpec, name: str) -> bool:
     if takes_regex(tool, name):
         return False
     of_files = words.endswith("pattern") and bool(_SAYS_MASK.search(tool.description))
-    return bool(_SAYS_MASK.search(words) or _SAYS_MASK.search(str(says)) or of_files)
+    about_files = takes_paths(tool) or re.search(r"\bfile", f"{name} {says}", re.IGNORECASE)
+    described = about_files and _SAYS_MASK.search(str(says))  # else of words, in a text
+    return bool(_SAYS_MASK.search(words) or described or of_files)
 
 
 def takes_regex(tool: ToolSpec, name: str) -> bool:

@@ -494,6 +494,13 @@ async def test_without_any_tool_no_model_makes_an_answer_up() -> None:
     )
 
 
+async def test_without_a_tool_that_reads_the_answer_says_how_to_mark_one() -> None:
+    unmarked = spec("get_issue", "number", safety=Safety.DESTRUCTIVE)
+    ran = await planned(pool=DictionaryPool({}, specs=[unmarked]), prompt=QUESTION)
+    assert ran.state.status == "not_found"
+    assert "set `safety: read_only` for those that only read" in (ran.state.answer or "")
+
+
 # A long answer
 
 

@@ -733,3 +733,30 @@ def test_a_choice_is_no_path_that_was_never_seen(argument: str, value: str, is_k
     given = {argument: value}
     kept, _ = corrected_paths(given, LIST_MAILS, Seen([], ["What is in my archive?"]))
     assert kept == (given if is_kept else {})
+
+
+def test_words_of_a_query_are_no_file_mask() -> None:
+    """A search of logs whose description speaks of wildcards takes no files."""
+    described = {"type": "string", "description": "Words; wildcards such as err* are supported."}
+    logs = ToolSpec(
+        name="search_logs",
+        upstream="logs",
+        input_schema={"type": "object", "properties": {"query": described}},
+    )
+    given = {"query": "level:error|warn"}
+    assert corrected_patterns(given, logs) == (given, [])
+
+
+async def test_what_broader_arguments_found_is_no_list_to_query() -> None:
+    """Without the condition that was left out, a count would be one of something else."""
+    messages = json.dumps([{"id": each, "text": "deploy failed"} for each in range(9)])
+    search = spec("search_messages", "query", "channel?")
+    ran = await planned(
+        plan("search_messages"),
+        {"query": "deploy failed", "channel": "random"},
+        found("Nobody said so in random."),
+        pool=DictionaryPool({}, specs=[search], results={"search_messages": ["[]", messages]}),
+        prompt="How many messages in random say that a deploy failed?",
+    )
+    assert ran.guards[:1] == ["empty"]
+    assert "query" not in [role for role, _ in ran.roles]

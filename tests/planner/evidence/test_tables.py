@@ -355,6 +355,10 @@ def test_a_field_has_one_name_in_all_records() -> None:
         {"nextPageToken": "x"},
         {"pagination": {"total": 40, "page": 1}},
         {"pageInfo": {"hasNextPage": True}},
+        {"startAt": 0, "maxResults": 50, "total": 120},
+        {"page": 1, "total_pages": 24},
+        {"isLast": False},
+        {"cursor": "b2Zmc2V0"},
     ],
 )
 def test_one_page_of_a_list_is_not_counted(beside: dict[str, object]) -> None:
@@ -367,10 +371,31 @@ def test_one_page_of_a_list_is_not_counted(beside: dict[str, object]) -> None:
         {"total_count": 3, "has_more": False, "next": None},
         {"account_id": 98765, "discount": 5, "next_update": "2026-01-01"},
         {"order_id": 17, "total": 2400},
+        {"pageInfo": {"hasNextPage": False, "endCursor": "b2Zmc2V0", "startCursor": "a"}},
+        {"page": 1, "total_pages": 1},
+        {"isLast": True, "cursor": "b2Zmc2V0"},
     ],
 )
 def test_what_else_stands_beside_a_list_does_not_make_it_a_page(beside: dict[str, object]) -> None:
     assert table("t", json.dumps(beside | {"items": ISSUES})) is not None
+
+
+@pytest.mark.parametrize(
+    ("before", "is_whole"),
+    [("Showing 3 of 250 issues (page 1 of 84)", False), ("Showing 3 of 3 issues", True)],
+)
+def test_a_text_before_a_list_may_say_that_it_is_a_page(before: str, is_whole: bool) -> None:
+    assert (table("t", f"{before}\n{json.dumps(ISSUES)}") is not None) is is_whole
+
+
+def test_what_a_database_returns_in_python_is_a_list() -> None:
+    row = "{'id': UUID('7'), 'paid': Decimal('12.50'), 'on': datetime.date(2026, 11, 1), 'n': -1}"
+    found = table("t", f"[{', '.join([row] * 3)}]")
+    assert found is not None
+    assert found.definition == snapshot(
+        "CREATE TABLE t (id NUMERIC /* 7 */, paid NUMERIC /* 12.5 */, on_ TEXT /* '2026-11-01' */, n NUMERIC /* -1 */)"
+    )
+    assert table("t", f"[{row}, {row}, {{'id': open('x', mode='r')}}]") is None
 
 
 def test_names_that_sql_does_not_tell_apart_differ() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
-from fastmcp.tools import ToolResult
+from fastmcp.tools import Tool, ToolResult
+from inline_snapshot import snapshot
 from mcp_types import TextContent
 from replies import conclusion, found, plan
 from scripted_ollama import ScriptedOllama
@@ -112,6 +113,11 @@ class OtherPool:
         """List the buoys."""
         return ToolResult(content="3 buoys", structured_content={"buoys": BUOYS})
 
+    def buoy_in_words(self) -> ToolResult:
+        """Show a buoy."""
+        said = "Buoy Larus, as of 2026-11-27 12:05"
+        return ToolResult(content=said, structured_content={"name": "Larus", "depth": 12, "at": 7})
+
     def buoys_one_by_one(self) -> ToolResult:
         """List the buoys."""
         blocks = [TextContent(type="text", text=json.dumps(each, indent=2)) for each in BUOYS]
@@ -177,6 +183,39 @@ async def test_a_list_is_one_wherever_a_server_puts_it(pool: OtherPool, tool: st
     assert listed["result"].count("Larus") == 1
     assert queried["result"] == '{"name": "Uria"}'
     assert result.whole["answer"] == "Uria lies deepest."
+
+
+async def test_data_that_a_text_leaves_out_follows_it(pool: OtherPool) -> None:
+    """The digits of a value may stand in the text for another reason: 7 and 12 in a time."""
+    pool.place.ollama.expect(conclusion("Larus lies at 12."))
+    with pool.of("buoy_in_words") as place:
+        async with place.client() as client:
+            asked = {"prompt": "How deep does it lie?", "tool": "buoy_in_words"}
+            result = await client.call("run_step", **asked)
+    assert result.whole
+    shown = result.whole["actions"][0]["tool_calls"][0]["result"]
+    assert shown.splitlines()[1:] == ['{"name": "Larus", "depth": 12, "at": 7}']
+
+
+async def test_a_tool_that_cannot_be_offered_is_listed_with_the_reason(pool: OtherPool) -> None:
+    mcp = FastMCP("other", version="1")
+    properties = {"Due Date": {"type": "string"}}
+    mcp.add_tool(Unnamed(name="add_task", parameters={"type": "object", "properties": properties}))
+    with served(mcp) as url:
+        pool.place.upstreams = {"other": {"url": url}}
+        async with pool.place.client() as client:
+            listed = await client.call("list_tools")
+    assert listed.whole
+    assert listed.whole["upstreams"][0]["unreadable"] == snapshot(
+        ["add_task: the argument 'Due Date' has other characters than names in code"]
+    )
+
+
+class Unnamed(Tool):
+    """A tool with an argument of any name."""
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        return ToolResult(content="Added.")
 
 
 async def test_an_object_that_only_says_an_error_is_one(pool: OtherPool) -> None:
