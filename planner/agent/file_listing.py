@@ -73,7 +73,7 @@ class FileListing:
             call = _taking(lists, folder)
             listing = await self.caller.own_call(lists, call, f"list the files in {folder}")
             if listing.outcome is not Outcome.SUCCESS:
-                files.append(folder)
+                files += [folder] if first else []  # the first may be no path that the tool takes
                 continue
             first = first or listing
             inside = "" if folder == "." else f"{folder}/"
@@ -83,7 +83,8 @@ class FileListing:
                 path = path if path.startswith((inside, "/")) else f"{inside}{path}"
                 name = path.rsplit("/", 1)[-1]
                 is_folder = call and marked.get(name, "." not in name)
-                (found if is_folder and path not in beside else files).append(path)
+                if path not in beside:
+                    (found if is_folder else files).append(path)
             beside |= dict.fromkeys(found, len(found))
             folders += found
             best = {path: n for n, path in enumerate(_likeliest(folders, question, more))}

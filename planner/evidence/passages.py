@@ -45,6 +45,8 @@ _OTHER_ENDS = re.compile(r"[\v\f\x1c-\x1e\x85\u2028\u2029]")
 """Characters that Python takes for ends of lines, and editors do not."""
 _NUMBER = re.compile(r"\s+(\d{1,7})\t|\s*(\d{1,7})→")
 """The number of a line, as `cat -n` and editors write it."""
+_COUNTED = re.compile(r"\[.*\]\n[ \t]*")
+"""A line in brackets, with an empty one below it."""
 _MARK = re.compile(r"(#{1,6}|={1,6}) ")
 _UNDERLINE = re.compile(r"([=\-~^\"'#*+.])\1{2,}")
 
@@ -85,13 +87,16 @@ def _readable(line: str) -> str:
 
 def file_text(result: str) -> str:
     """The text of a file in the result of a tool that reads one: in an object, the only text of
-    several lines; without the numbers of its lines."""
+    several lines; without a heading that says how many lines it has, and without their numbers."""
     text = result
     if text.startswith("{") and "\n" not in text.strip():
         with suppress(ValueError, RecursionError):
             texts = [each for each in json.loads(text).values() if isinstance(each, str)]
             longest = max(texts, key=len, default="")
             text = longest if len(longest) > len(text) / 2 and "\n" in longest else text
+    [*heading], lines = split_lines(text)[:2], split_lines(text)[2:]
+    if _COUNTED.fullmatch("\n".join(heading)) and str(len(lines)) in re.findall(r"\d+", heading[0]):
+        text = "\n".join(lines)
     rows = [_NUMBER.match(line) for line in split_lines(text)]
     numbers = [int(each[1] or each[2]) for each in rows if each]
     if len(rows) > 1 and numbers == [*range(1, len(rows) + 1)]:

@@ -131,13 +131,17 @@ def test_what_a_pointer_points_to_is_no_line_of_a_comment() -> None:
         "\n".join(f"{n:6}\t{line}" for n, line in enumerate(PYTHON.splitlines(), 1)),
         "\n".join(f"{n:>5}→{line}" for n, line in enumerate(PYTHON.splitlines(), 1)),
         f"\ufeff{PYTHON}",
+        f"[Reading {len(PYTHON.splitlines())} lines from start (0 remaining)]\n\n{PYTHON}",
     ],
 )
 def test_a_file_is_the_same_whatever_its_tool_puts_around_it(wrapped: str) -> None:
     assert of_file("a.py", file_text(wrapped)) == of_file("a.py", PYTHON)
 
 
-@pytest.mark.parametrize("text", ["1\tAlice\t30\n2\tBob\t40", "1: one\n2: two\n3: three"])
+@pytest.mark.parametrize(
+    "text",
+    ["1\tAlice\t30\n2\tBob\t40", "1: one\n2: two\n3: three", "[v3]\n\na = 1\nb = 2", "[v2]\nx"],
+)
 def test_numbers_of_a_files_own_stay(text: str) -> None:
     assert file_text(text) == text
 

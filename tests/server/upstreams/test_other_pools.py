@@ -143,6 +143,19 @@ async def test_marked_entries_are_taken_as_they_are_spelled(pool: OtherPool) -> 
     assert named <= FILES.keys() | folders
 
 
+async def test_a_tool_that_takes_no_folder_is_not_tried_as_a_listing_again(
+    pool: OtherPool,
+) -> None:
+    """`git_log` takes a path as well: the model names it as a tool that lists files."""
+    pool.place.ollama.expect({"lists": "read_text_file", "reads": "list_directory"})
+    for reply in (plan("list_directory"), {"path": "skerry"}, found("It is tides.py.")):
+        pool.place.ollama.expect(reply)
+    with pool.of("list_directory", "read_text_file") as place:
+        async with place.client() as client:
+            await client.call("plan_and_answer", prompt="What is in skerry?")
+    assert pool.calls == [("read_text_file", "."), ("list_directory", "skerry")]
+
+
 async def test_a_search_without_flags_is_given_patterns_without_them(pool: OtherPool) -> None:
     pool.place.ollama.expect(found("`SPRING_OFFSET` is 2.875."))
     roles = {"search_code": {"text_argument": "pattern"}}
