@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from planner.evidence.hits import Hit, as_passages
+from planner.evidence.passages import is_generated
 from planner.evidence.ranking import defined_in, ranked, weight
 from planner.evidence.words import tokens
 
@@ -35,8 +36,11 @@ def _definitions(found: Sequence[Hit], names: set[str]) -> set[tuple[str, str, b
 def best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list[str]:
     """The files that define something whose name is a word of the question, and then the files with
     the best places. A place is a group of hits near each other in a file; places are ranked. What
-    many files define, such as `default:` and `name:`, is a word like others."""
+    many files define, such as `default:` and `name:`, is a word like others. Files that were
+    generated come last."""
     best = ranked(as_passages(found, REGION), question, " ".join(more))
+    generated = {hit.path for hit in found if is_generated(hit.text)}
+    best.sort(key=lambda place: place.source in generated)
     asked = {*tokens(question)}
     source = [hit for hit in found if weight(hit.path, asked) == 1]
     defining: dict[str, set[str]] = defaultdict(set)

@@ -25,6 +25,8 @@ MAX_PROSE = 2500
 """The same for a line of prose, which may be a whole paragraph."""
 MAX_WORD = 12
 """Characters of a word of prose, on the average, with the blank behind it."""
+MAX_WRITTEN = 1000
+"""Characters of a line that a person may have written, unless it is prose."""
 MAX_NESTED = 20
 """Units around a unit; a deeper one is cut by its size, since each level reads all its lines."""
 
@@ -81,8 +83,16 @@ def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
 
 def _readable(line: str) -> str:
     """A line without the rest of what is too long for a line of code; prose has blanks."""
-    is_prose = line.count(" ") * MAX_WORD > len(line)
-    return line[: MAX_PROSE if is_prose else MAX_LINE]
+    return line[: MAX_PROSE if _is_prose(line) else MAX_LINE]
+
+
+def is_generated(line: str) -> bool:
+    """Whether a line is too long to be written by hand, and no prose."""
+    return len(line) > MAX_WRITTEN and not _is_prose(line)
+
+
+def _is_prose(line: str) -> bool:
+    return line.count(" ") * MAX_WORD > len(line)
 
 
 def file_text(result: str) -> str:
@@ -309,9 +319,10 @@ def _level(lines: Sequence[str], number: int, underlines: dict[str, int]) -> int
 
 def likeliest(passages: Sequence[Passage]) -> list[Passage]:
     """The first of ranked passages; of more than there is room for, those that define or use what
-    the request names, if some do: a small model takes others for answers too."""
+    the request names, if the first does: a small model takes others for answers too. Where it does
+    not, only the lines behind it define something, namely what it mentions."""
     groups = grouped(passages, LIKELIEST)
-    if len(groups) > 1:
+    if len(groups) > 1 and passages[0].relation:
         groups = grouped([each for each in passages if each.relation], LIKELIEST) or groups
     return groups[0] if groups else []
 

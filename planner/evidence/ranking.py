@@ -55,6 +55,8 @@ _OF_TYPES = re.compile(
     r"(?=(?:[\s*&?]+|::)(?:\w+::)*\w+\s*[(=;{<])"
 )
 """What a type is made of, before a name that is defined: `List<User> all(`, `String[] names =`."""
+_BASES = re.compile(r"^(\s*(?:\w+ )+?\w+) (?:extends|implements)\b[^{]*")
+"""What a class is made of, behind its name: its body may open on the next line."""
 _BODY = re.compile(r"\s\{(?!\{)")
 _ASSIGNED = re.compile(r"\s*=(?![=>])")
 _METHOD = re.compile(r"\((?:[^()]|\([^()]*\))*\)(?:\s*:\s.*|(?:(?!->)[^()=])*)\{$")
@@ -77,6 +79,7 @@ BESIDE_SOURCE = (
     ({"test", "spec", "fixtur", "mock"}, 0.7),
     ({"md", "rst", "doc", "exampl", "benchmark"}, 0.8),
     ({"changelog", "chang", "histori", "releas", "lock"}, 0.5),
+    ({"dist", "vendor"}, 0.5),
 )
 """Words of a path that speak of something beside the source, and what its passages count for,
 unless the query has such a word itself."""
@@ -274,6 +277,7 @@ def _bare(line: str) -> str:
     made of."""
     line = _KEY.sub(r"\1\3:", line.rstrip())
     line = _SIGIL.sub("", _MARK.sub(r"\1", _ASIDE.sub("", line)))
+    line = _BASES.sub(r"\1 ", line)
     return _OF_TYPES.sub("&", _ACCESSORS.sub(";", line))
 
 

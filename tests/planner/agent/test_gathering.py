@@ -227,7 +227,30 @@ async def test_what_the_question_names_and_no_word_leads_to_is_found_by_its_name
     assert read(ran) == ["a/settings.ini"]
 
 
+async def test_sources_are_read_before_what_was_made_of_them() -> None:
+    bundles = {
+        f"lib/{number}.js": f"open_gate return open_gate what;{'x' * 2000}\n"
+        for number in range(MAX_FILES)
+    }
+    ran = await gathered(pool_of(bundles | {"src/gates.py": "gate = open_gate(3)\n"}))
+    assert read(ran)[0] == "src/gates.py"
+
+
 # What is shown
+
+
+async def test_the_best_passage_is_read_first_with_what_it_mentions_behind_it() -> None:
+    """A question that names nothing: only the lines behind the best passage say what it is to
+    something else, and they do not answer it alone."""
+    others = [f"def wait_{n}():\n    # wait between tries\n    step()\n" for n in range(9)]
+    best = "def wait_tries():\n    # how long to wait between tries\n    sleep(PAUSE_OF_TRIES)\n"
+    source = "\n\n".join([best, *(each * 3 for each in others)])
+    pool = pool_of({"src/tries.py": source, "src/limits.py": "PAUSE_OF_TRIES = 31\n"})
+    ran = await gathered(pool, prompt="how long is the wait between tries?")
+    assert ran.state.passages[0].relation == ""
+    assert any(each.relation for each in ran.state.passages)
+    assert "sleep(PAUSE_OF_TRIES)" in ran.asked[0].last
+    assert "PAUSE_OF_TRIES = 31" in ran.asked[0].last
 
 
 async def test_what_the_best_passages_mention_is_shown_where_it_is_defined() -> None:

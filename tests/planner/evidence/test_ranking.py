@@ -82,6 +82,8 @@ DEFINITIONS = [
     ("    public void delete(Long id) {", "delete"),
     ("enum Color { RED }", "Color"),
     ("public class Box<T> extends Base<T> {", "Box"),
+    ("class BufferHandler extends AbstractHandler", "BufferHandler"),
+    ("final class Pool implements Closeable, Sized", "Pool"),
     # Kotlin
     ("    internal inline fun <reified T> parse(text: String): T {", "parse"),
     ("fun <T : Any> load(item: T) {", "load"),
