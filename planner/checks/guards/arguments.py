@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 from rapidfuzz import fuzz, process
 
 from planner.checks.claims import without_separators
-from planner.checks.validation import named
+from planner.checks.validation import choices
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.listing import paths_in
 from planner.evidence.words import says
-from planner.grammar import for_grammar
 from planner.state import RunState
 from planner.tools import Outcome, ToolSpec
 
@@ -105,12 +104,12 @@ def _is_choice(tool: ToolSpec, name: str, value: str, seen: Seen) -> bool:
     """Whether the value of an optional argument may be one of its own, and no path: `desc` of a
     `sort_dir`, `sent` of a mailbox's `folder`. Without it, a tool that has another default than all
     would look there."""
-    own = _property(tool, name)
+    own = parameter(tool, name)
     plain = re.fullmatch(r"[\w -]+", value) is not None
     described = plain and says(str(own.get("description", "")), value)
     elsewhere = own.get("default") not in (None, "", ".", "./", "/", "*")
-    schema = for_grammar(tool.input_schema).get("properties", {}).get(name, {})
-    return described or elsewhere or value in named(schema) or (plain and seen.holds(value, True))
+    chosen = value in choices(tool.input_schema, name)
+    return described or elsewhere or chosen or (plain and seen.holds(value, any_case=True))
 
 
 def _joined(path: str, known: Container[str], seen: Seen) -> bool:
@@ -146,7 +145,8 @@ def _parents(path: str) -> list[str]:
     return ["/".join(parts[:end]) for end in range(1, len(parts))]
 
 
-def _property(tool: ToolSpec, name: str) -> dict[str, Any]:
+def parameter(tool: ToolSpec, name: str) -> dict[str, Any]:
+    """What a tool's schema says of an argument; empty if that is nothing."""
     properties = tool.input_schema.get("properties", {})
     found = properties.get(name, {}) if isinstance(properties, dict) else {}
     return found if isinstance(found, dict) else {}
@@ -163,7 +163,7 @@ def _normal(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
         if takes_path(name) and isinstance(value, str):
             value = (value.rstrip("/") or value).removeprefix("./")
             value = "" if value == "." else value
-        unsaid: tuple[Any, ...] = (None, "", [], {}, _property(tool, name).get("default"))
+        unsaid: tuple[Any, ...] = (None, "", [], {}, parameter(tool, name).get("default"))
         if name in tool.required or value not in unsaid:
             normal[name] = value
     return normal
@@ -189,7 +189,7 @@ def without_limits(
     kept, changes = dict(arguments), []
     numbers = {float(each) for each in re.findall(r"\d+(?:\.\d+)?", without_separators(said))}
     for name, value in arguments.items():
-        default = _property(tool, name).get("default")
+        default = parameter(tool, name).get("default")
         if name in tool.required or type(value) not in (int, float) or value in numbers:
             continue
         if isinstance(default, int | float) and 0 < value < MIN_SHARE * default:
@@ -215,7 +215,7 @@ _REGEX_PART = re.compile(
 def takes_mask(tool: ToolSpec, name: str) -> bool:
     """Whether an argument is a file mask such as `*.py`, by its name and description."""
     words = re.sub(r"[_-]|(?<=[a-z])(?=[A-Z])", " ", name)
-    says = _property(tool, name).get("description", "")
+    says = parameter(tool, name).get("description", "")
     if takes_regex(tool, name):
         return False
     of_files = words.endswith("pattern") and bool(_SAYS_MASK.search(tool.description))
@@ -226,7 +226,7 @@ def takes_mask(tool: ToolSpec, name: str) -> bool:
 
 def takes_regex(tool: ToolSpec, name: str) -> bool:
     """Whether an argument is a regular expression, by its name and description."""
-    says = f"{name} {_property(tool, name).get('description', '')}"
+    says = f"{name} {parameter(tool, name).get('description', '')}"
     return name == tool.text_argument or bool(_SAYS_REGEX.search(says))
 
 

@@ -17,13 +17,12 @@ from planner.checks.grounding import (
     leaves,
     strings,
 )
-from planner.checks.guards.arguments import takes_path
+from planner.checks.guards.arguments import parameter, takes_path
 from planner.checks.guards.results import empty
-from planner.checks.validation import named
+from planner.checks.validation import choices
 from planner.evidence.context import entries, readable
 from planner.evidence.listing import paths_in
 from planner.evidence.words import long_words, words
-from planner.grammar import for_grammar
 from planner.passage import Passage
 from planner.state import Iteration, RunState
 from planner.text import flat, shortened
@@ -131,10 +130,9 @@ def _has_meaning(tool: ToolSpec, argument: str, value: Any) -> bool:
     "2 = high"."""
     if type(value) not in (int, float):
         return False
-    schema = for_grammar(tool.input_schema).get("properties", {}).get(argument, {})
-    own = tool.input_schema.get("properties", {}).get(argument, {})
-    said = str(own.get("description", "")) if isinstance(own, dict) else ""
-    return value in named(schema) or bool(re.search(rf"(?<![\w.]){value}\s*[=:]\s*\w", said))
+    said = str(parameter(tool, argument).get("description", ""))
+    explained = re.search(rf"(?<![\w.]){re.escape(str(value))}\s*[=:]\s*\w", said) is not None
+    return explained or value in choices(tool.input_schema, argument)
 
 
 def without_guesses(
