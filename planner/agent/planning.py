@@ -125,17 +125,18 @@ class Planner:
 
     async def look_up_guess(self, call: Call) -> None:
         """Look up what was guessed for a change, and make the call then, with values that were
-        found under the same name if there are any. Where no tool finds it, and for an amount, a
-        person is asked about the call as it is."""
+        found under the same name if there are any. Where no tool finds it, and for an amount that
+        the call needs, a person is asked about the call as it is."""
         guessed = self.caller.guessed
-        missing = [each.wanted for each in guessed]
+        sought = [each for each in guessed if not each.is_amount]
+        missing = [each.wanted for each in sought]
         [*_, newest] = self.state.newest
         self.budget.hold()
         finders = [each.name for each in self.asker.choices if each.read_only and each.upstream]
         required = self.asker.tools[call.tool].required
         amount = any(each.is_amount and each.argument in required for each in guessed)
         tool = None
-        if finders and not amount:
+        if finders and sought and not amount:
             query = " ".join([call.tool, *missing])
             likely = await self.ranking.likeliest(query, finders, LIKELY_FINDERS)
             tool = await self.asker.select_to_find(call, missing, finders, likely)
@@ -144,7 +145,7 @@ class Planner:
             await self.caller.call(Call(prompt=purpose, tool=tool))
             self.budget.hold()
             [*_, found] = self.state.newest
-            names = [each.argument for each in guessed]
+            names = [each.argument for each in sought]
             text = sources.found_by(found)
             choices = {name: sources.only_candidates(name, text) for name in names}
             await self.caller.call(call, choices=choices)

@@ -30,7 +30,6 @@ from planner.events import (
     ToolSelected,
 )
 from planner.evidence import context
-from planner.grammar import for_grammar
 from planner.protocol import Call
 from planner.state import Iteration
 from planner.tools import (
@@ -44,6 +43,9 @@ from planner.tools import (
     find,
     read_only,
 )
+
+TAKING = ("properties", "anyOf", "oneOf", "allOf", "$ref")
+"""What a schema says arguments with."""
 
 
 class Refusal(NamedTuple):
@@ -179,8 +181,7 @@ class Caller:
         self, iteration: Iteration, tool: ToolSpec, problem: str | None
     ) -> dict[str, Any] | str:
         """The arguments that fit the tool's schema, or what is still wrong after two tries."""
-        takes = for_grammar(tool.input_schema)
-        if not (takes.get("properties") or takes.get("anyOf")):
+        if not any(tool.input_schema.get(part) for part in TAKING):
             return {}
         for first in (True, False):
             written = await self.asker.arguments(tool, iteration.prompt, problem)

@@ -42,7 +42,8 @@ def best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list
     generated = {hit.path for hit in found if is_generated(hit.text)}
     best.sort(key=lambda place: place.source in generated)
     asked = {*tokens(question)}
-    source = [hit for hit in found if weight(hit.path, asked) == 1]
+    written = (hit for hit in found if hit.path not in generated)
+    source = [hit for hit in written if weight(hit.path, asked) == 1]
     defining: dict[str, set[str]] = defaultdict(set)
     for path, name, _ in _definitions(source, asked):
         defining[name].add(path)

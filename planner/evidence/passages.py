@@ -92,7 +92,9 @@ def is_generated(line: str) -> bool:
 
 
 def _is_prose(line: str) -> bool:
-    return line.count(" ") * MAX_WORD > len(line)
+    """Whether a line has blanks between words, or is in a script that has none."""
+    foreign = sum(not each.isascii() for each in line)
+    return line.count(" ") * MAX_WORD > len(line) or 2 * foreign > len(line)
 
 
 def file_text(result: str) -> str:

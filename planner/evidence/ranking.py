@@ -79,10 +79,13 @@ BESIDE_SOURCE = (
     ({"test", "spec", "fixtur", "mock"}, 0.7),
     ({"md", "rst", "doc", "exampl", "benchmark"}, 0.8),
     ({"changelog", "chang", "histori", "releas", "lock"}, 0.5),
-    ({"dist", "vendor"}, 0.5),
 )
 """Words of a path that speak of something beside the source, and what its passages count for,
 unless the query has such a word itself."""
+
+
+MADE, MADE_SHARE = "dist", 0.5
+"""The folder of what is made of sources, and what its passages count for."""
 
 
 Alike = Mapping[Passage, float]
@@ -356,6 +359,8 @@ def _document(passage: Passage) -> Counter[str]:
 def weight(source: str, asked: set[str]) -> float:
     """What the passages of a source count for, by its path."""
     parts = set(words(source))
+    if MADE in source.split("/")[:-1] and MADE not in asked:
+        return MADE_SHARE
     return min(
         (share for told, share in BESIDE_SOURCE if told & parts and not told & asked),
         default=1.0,

@@ -4,9 +4,9 @@ import ast
 import csv
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import date, datetime
+from datetime import date, datetime, time
 from functools import reduce
 from typing import Any
 
@@ -28,18 +28,22 @@ _DECODER = json.JSONDecoder()
 _JSON = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
 _SPACE = re.compile(r"\s*")
 _YAML_RECORD = re.compile(r"- [^\s:]+:(?: |\n)")
-_UNFIT = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, csv.Error)
+_UNFIT = (
+    *(ValueError, SyntaxError, TypeError, ArithmeticError, MemoryError, RecursionError),
+    csv.Error,
+)
 """What readers raise for a text in another notation."""
 _FENCE = re.compile(r"```\w*\n(.*?)\n?```", re.DOTALL)
-_PART = re.compile(r"\b(\d+) (?:of|/) (\d+)\b")
-"""What says that a list is a part of one: "3 of 250"."""
+_PART = re.compile(r"(?i)(\bpage )?\b(\d+) (?:of|/) (\d+)\b")
+"""What says that a list is a part of one: "3 of 250", "page 2 of 2"."""
 _RULE = re.compile(r"[\s|:+-]+")
 """The line between the names and the rows of a table."""
 _REST = re.compile(
     r"(?i)(?:^|[_.@])next(?:_?(?:page|link|cursor|token|url|offset).*)?$"
-    r"|next_?(?:page|link|cursor|token)|^(?:end_?)?cursor$"
+    r"|next_?(?:page|link|cursor|token)|(?<!start)(?<!start_)(?<!before)(?<!before_)cursor$"
 )
-_MORE = re.compile(r"(?i)^has_?(?:more|next)|^truncated$")
+_MORE = re.compile(r"(?i)has_?(?:more|next)")
+_CUT = re.compile(r"(?i)^truncated$")
 _LAST = re.compile(r"(?i)^is_?last(?:_?page)?$")
 _PAGES = re.compile(r"(?i)^(?:(?:total|num|last)_?pages?|pages|page_?count)$")
 _TOTAL = re.compile(
@@ -85,7 +89,9 @@ def records(result: str) -> Sequence[Mapping[str, Any]]:
     if listed and all(isinstance(each, list) for each in listed):
         listed = _rows(listed) if _has_names(listed) else []
     fits = MIN_ROWS <= len(listed) <= MAX_ROWS and all(isinstance(each, dict) for each in listed)
-    return listed if fits else []
+    begins = _JSON.search(result)
+    before = result[: begins.start()] if begins else result
+    return listed if fits and not _is_part(before, len(listed)) else []
 
 
 def _value(result: str) -> Any:
@@ -104,24 +110,30 @@ def _is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
     """Whether a list is a part of one: what stands beside it says that there is more."""
     within = [each for each in value.values() if isinstance(each, dict)]
     beside = {str(name): each for some in (*within, value) for name, each in some.items()}
-    flags = {name: each for name, each in beside.items() if type(each) is bool}
-    said = [each for name, each in flags.items() if _MORE.search(name)]
-    said += [not each for name, each in flags.items() if _LAST.search(name)]
-    if said:  # the last page may have a cursor too
-        return any(said)
+    more = [_is_true(each) for name, each in beside.items() if _MORE.search(name)]
+    cut = any(_is_true(each) for name, each in beside.items() if _CUT.search(name))
+    last = [_is_true(each) for name, each in beside.items() if _LAST.search(name)]
+    ends = more == [False] or last == [True]  # the last page may have a cursor too
+    goes_on = not ends and any(each and _REST.search(name) for name, each in beside.items())
     paged = any(map(_PAGE.search, beside))
-    several = (type(each) is int and each > 1 and _PAGES.search(n) for n, each in beside.items())
-    if paged and any(several):
-        return True
     longer = {name for name, each in beside.items() if type(each) is int and each > len(listed)}
-    return any(each and _REST.search(name) for name, each in beside.items()) or any(
-        _TOTAL.search(name) or (paged and name.lower() == "total") for name in longer
+    several = (type(each) is int and each > 1 and _PAGES.search(n) for n, each in beside.items())
+    return (
+        (True in more or False in last or cut or goes_on)
+        or any(_TOTAL.search(name) or (paged and name.lower() == "total") for name in longer)
+        or (paged and any(several))
     )
 
 
-def _is_part(text: str) -> bool:
-    """Whether what stands beside a list says that it is a part of one."""
-    return any(int(part) < int(whole) for part, whole in _PART.findall(text))
+def _is_true(value: Any) -> bool:
+    """Whether a flag is set, as services write it."""
+    return str(value).lower() not in ("false", "0", "no", "none", "")
+
+
+def _is_part(text: str, length: int) -> bool:
+    """Whether what stands beside a list of this length says that it is a part of one."""
+    told = [(page, int(part), int(whole)) for page, part, whole in _PART.findall(text)]
+    return any(whole > 1 if page else part == length < whole for page, part, whole in told)
 
 
 def _common(records: Iterable[Mapping[str, Any]]) -> set[str]:
@@ -138,8 +150,6 @@ def _in_json(result: str) -> Any:
     if there are several. Raises `ValueError` if something else is left."""
     begins = _JSON.search(result)
     place = begins.end() if begins else 0
-    if _is_part(result[:place]):
-        return None
     values = []
     while place < len(result):
         value, place = _DECODER.raw_decode(result, place)
@@ -160,12 +170,17 @@ class _Plain(ast.NodeTransformer):
     `datetime.date(2026, 11, 1)` as 2026-11-01."""
 
     def visit_Call(self, node: ast.Call) -> ast.Constant:
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
         given = [ast.literal_eval(each) for each in node.args]
-        if node.keywords or not given:
+        if any(each.arg != "tzinfo" for each in node.keywords):
             raise ValueError("no plain value")
-        if len(given) == 1:
-            return ast.Constant(given[0])
-        return ast.Constant(str(date(*given) if len(given) == len("ymd") else datetime(*given)))
+        if name in _MOMENTS:
+            return ast.Constant(str(_MOMENTS[name](*given)))
+        [alone] = given
+        return ast.Constant(alone)
+
+
+_MOMENTS: Mapping[str, Callable[..., Any]] = {"date": date, "datetime": datetime, "time": time}
 
 
 def _in_yaml(text: str) -> Any:
@@ -186,7 +201,7 @@ def _in_lines(text: str) -> Sequence[Mapping[str, Any]]:
     if len(rules) == 1 and barred == [*range(rules[0] - 1, rules[0] + len(barred) - 1)]:
         rows = [lines[n].strip().strip("|") for n in barred if n not in rules]
         cells = _cells(rows, "|")
-        if cells and beside <= MAX_BESIDE_CHARS and not _is_part(text):
+        if cells and beside <= MAX_BESIDE_CHARS:
             return _rows(cells)
     for mark in ("\t", ";", ","):
         cells = _cells(lines, mark)

@@ -29,8 +29,6 @@ MAX_COMPARED_VALUES = 50
 """Values of structured content that are looked for in the text beside it."""
 SAID_SHARE = 0.9
 """Of them, that a text has which says the same."""
-MAX_WORD_CHARS = 40
-"""Characters of a value that may stand within another one by chance."""
 
 _TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
 _ARGUMENT_NAME = re.compile(r"[\w.$@:/\[\]-]{1,64}")
@@ -76,19 +74,41 @@ def content_text(content: Iterable[mcp_types.ContentBlock], structured: Any) -> 
 
 
 def _says(text: str, structured: Any) -> bool:
-    """Whether a text has nearly all values of structured content, in plain or as JSON: some of
-    them, from its beginning to its end, are looked for."""
+    """Whether a text has nearly all of what structured content has, in plain or as JSON, by the
+    length of its values: some of them, from its beginning to its end, are looked for."""
     values = [*_values(structured)]
     values = values[:: max(1, len(values) // MAX_COMPARED_VALUES)]
-    said = [each for each in values if _has(text, each) or _has(text, json.dumps(each)[1:-1])]
-    return len(said) >= SAID_SHARE * len(values)
+    said = _Said(text)
+    told = sum(len(each) for each in values if each in said)
+    return told >= SAID_SHARE * sum(map(len, values))
 
 
-def _has(text: str, value: str) -> bool:
-    """Whether a text has a value as a whole: 7 is no part of 2027."""
-    if value not in text or len(value) > MAX_WORD_CHARS:
-        return value in text
-    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
+class _Said:
+    """What a text says: its words as wholes, its numbers, and, if it is JSON, its values. A 7 is no
+    part of 2027."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            self.values = {*_values(json.loads(text))} if text.startswith(("{", "[")) else set()
+        except (ValueError, RecursionError):
+            self.values = set()
+        self.words = {each.strip(".-") for each in re.findall(r"[\w.-]+", text)}
+        self.numbers = {number for each in self.words if (number := _number(each)) is not None}
+
+    def __contains__(self, value: str) -> bool:
+        if value in self.values or value in self.words or _number(value) in self.numbers:
+            return True
+        if value.isascii() and re.fullmatch(r"[\w.-]+", value):
+            return False
+        return value in self.text or json.dumps(value)[1:-1] in self.text
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _values(data: Any) -> Iterator[str]:
@@ -101,8 +121,6 @@ def _values(data: Any) -> Iterator[str]:
                 yield from _values(each)
         case None | bool():
             return
-        case float() if data.is_integer():
-            yield str(int(data))  # texts say 7 or 7.0
         case _:
             yield str(data)
 

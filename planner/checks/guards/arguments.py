@@ -11,7 +11,6 @@ from planner.checks.claims import without_separators
 from planner.checks.validation import choices
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.listing import paths_in
-from planner.evidence.words import says
 from planner.state import RunState
 from planner.tools import Outcome, ToolSpec
 
@@ -33,11 +32,11 @@ class Seen(NamedTuple):
     paths: Sequence[str]
     texts: Sequence[str] = ()
 
-    def holds(self, path: str, any_case: bool = False) -> bool:
+    def holds(self, path: str) -> bool:
         """Whether a path stands in a text as a whole. Not all look like paths: `Sent`,
         `Dockerfile`, `app/[id]/page.tsx`."""
-        spelled = rf"{'(?i)' * any_case}(?<![\w./\\@+-]){re.escape(path)}(?![\w/\\@+-]|\.\w)"
-        return any(re.search(spelled, text) for text in self.texts if any_case or path in text)
+        whole = rf"(?<![\w./\\@+-]){re.escape(path)}(?![\w/\\@+-]|\.\w)"
+        return any(path in text and re.search(whole, text) for text in self.texts)
 
 
 def takes_path(name: str) -> bool:
@@ -86,6 +85,8 @@ def corrected_paths(
     for name, value in arguments.items():
         if not takes_path(name) or not isinstance(value, str) or "*" in value:
             continue
+        if value in choices(tool.input_schema, name):
+            continue
         path = value.strip("./")
         if path in ("", *folders, *paths) or seen.holds(value.removeprefix("./").rstrip("/")):
             continue
@@ -94,22 +95,23 @@ def corrected_paths(
         if nearest := _nearest_path(path, paths, whole=value.startswith("/")):
             corrected[name] = near = spelled[nearest]
             changes.append(f"{name}: {value} was never seen; {near} is the nearest path")
-        elif name not in tool.required and not _is_choice(tool, name, value, seen):
+        elif name not in tool.required and not _is_choice(tool, name, value):
             del corrected[name]
             changes.append(f"{name}: {value} was never seen; looking everywhere")
     return corrected, changes
 
 
-def _is_choice(tool: ToolSpec, name: str, value: str, seen: Seen) -> bool:
+def _is_choice(tool: ToolSpec, name: str, value: str) -> bool:
     """Whether the value of an optional argument may be one of its own, and no path: `desc` of a
     `sort_dir`, `sent` of a mailbox's `folder`. Without it, a tool that has another default than all
     would look there."""
     own = parameter(tool, name)
-    plain = re.fullmatch(r"[\w -]+", value) is not None
-    described = plain and says(str(own.get("description", "")), value)
+    if not re.fullmatch(r"[\w -]+", value):
+        return False
+    word = re.escape(value)
+    listed = rf"([\"'`]){word}\1|(?:[|/]|\bor) ?{word}\b|\b{word} ?(?:[|/]|or\b)"
     elsewhere = own.get("default") not in (None, "", ".", "./", "/", "*")
-    chosen = value in choices(tool.input_schema, name)
-    return described or elsewhere or chosen or (plain and seen.holds(value, any_case=True))
+    return elsewhere or re.search(listed, str(own.get("description", ""))) is not None
 
 
 def _joined(path: str, known: Container[str], seen: Seen) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from planner.checks.guards.arguments import takes_path, takes_paths
+from planner.checks.guards.arguments import takes_path
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.state import Iteration
 from planner.tools import Outcome, ToolSpec
@@ -51,35 +51,38 @@ _FAULT = re.compile(
     r"(?:MCP )?(?:Error|ERROR|error)(?::(?:\s|$)| - | -?\d+: "
     r"| (?:accessing|calling|connecting|executing|fetching|loading|opening|reading|searching) )"
     r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): |[A-Z][a-z]+ error: "
-    r"|(?:Failed|Unable) to |(?:Unknown|Invalid) tool\b"
-    r"|Tool \S+ (?:not found|does not exist|is not available)"
+    r"|(?:Unknown|Invalid) tool\b|Tool \S+ (?:not found|does not exist|is not available)"
 )
 _TRACEBACK = "Traceback (most recent call last):"
-_MARK = re.compile(r"[^\w{\[\"'<]+")
+_FAILED = re.compile(r"(?:Failed|Unable) to ")
+"""How a change is told that was not made; a message may begin so too."""
+_MARK = re.compile(r"[^\w\x00-\x7f]+\s*")
 """What may stand before an error, such as a cross."""
 _FAULT_KEYS = {
     "code",
-    "detail",
     "details",
-    "documentation_url",
     "error",
     "errors",
-    "instance",
     "isError",
     "message",
-    "object",
     "ok",
-    "request_id",
     "status",
-    "statusCode",
     "success",
+}
+_PROBLEM_KEYS = _FAULT_KEYS | {
+    "detail",
+    "documentation_url",
+    "instance",
+    "object",
+    "request_id",
+    "statusCode",
     "title",
     "type",
 }
-"""What objects of errors have, those of RFC 9457 among them."""
+"""What errors of HTTP have as objects, those of RFC 9457 among them."""
 _HTTP_ERROR = re.compile(r"[45]\d\d")
 _SHOWS_TEXT = re.compile(
-    r"(?<![a-z])(?:read|cat|view|open|search|grep|contents?|logs?)(?![a-z])", re.IGNORECASE
+    r"(?<![a-z])(?:read|cat|view|search|grep|contents?|logs?)(?![a-z])", re.IGNORECASE
 )
 
 
@@ -92,18 +95,10 @@ def fault(tool: ToolSpec, arguments: dict[str, Any], result: str) -> bool:
     """
     text = result.strip()
     data = _object(text)
-    if data and not tool.read_only and _says_failed(data, {}):
-        return True
-    if len(text) > MAX_FAULT_CHARS:
+    flagged = not tool.read_only and _is_flagged(data)
+    if not (flagged or (len(text) <= MAX_FAULT_CHARS and _is_fault(tool, arguments, text, data))):
         return False
-    bare = text[begins.end() :] if (begins := _MARK.match(text)) else text
-    short = len(text.splitlines()) <= MAX_FAULT_LINES and _FAULT.match(bare) is not None
-    more = {name: data[name] for name in data.keys() - _FAULT_KEYS}
-    nothing_else = all(arguments.get(name) == each for name, each in more.items())
-    if not (short or text.startswith(_TRACEBACK) or (nothing_else and _says_failed(data, more))):
-        return False
-    shows = _SHOWS_TEXT.search(tool.name) and (tool.read_only or takes_paths(tool))
-    if not (tool.file_argument or tool.text_argument or shows):
+    if not (tool.file_argument or tool.text_argument or _SHOWS_TEXT.search(tool.name)):
         return True
     places = [str(value).strip("./") for name, value in arguments.items() if takes_path(name)]
     return any(name and name in text for name in (tool.name, *places))
@@ -118,21 +113,31 @@ def _object(text: str) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _says_failed(data: dict[str, Any], more: dict[str, Any]) -> bool:
-    """Whether an object says that a call failed. `more`: what it says besides, which its status
-    may be about."""
-    if data.get("success") is True or data.get("ok") is True:
-        return False
+def _is_fault(tool: ToolSpec, arguments: dict[str, Any], text: str, data: dict[str, Any]) -> bool:
+    """Whether a text is an error, or an object that says one and nothing else but the
+    arguments."""
+    bare = text[begins.end() :] if (begins := _MARK.match(text)) else text
+    begins_so = _FAULT.match(bare) or (not tool.read_only and _FAILED.match(bare))
+    if text.startswith(_TRACEBACK) or (begins_so and len(text.splitlines()) <= MAX_FAULT_LINES):
+        return True
+    more = {
+        name for name, value in data.items() if name not in arguments or arguments[name] != value
+    }
+    more -= _FAULT_KEYS
     status = data.get("status", data.get("statusCode"))
+    http = _HTTP_ERROR.fullmatch(str(status)) and ("message" in data or "title" in data)
     return bool(
-        data.get("error")
-        or data.get("isError") is True
-        or data.get("success") is False
-        or data.get("ok") is False
-        or status == "error"
-        or (not more and status in ("failed", "failure"))
-        or (_HTTP_ERROR.fullmatch(str(status)) and ("message" in data or "title" in data))
+        (not more and (data.get("error") or status == "error" or _is_flagged(data)))
+        or (data.keys() <= _FAULT_KEYS and status in ("failed", "failure"))  # else of what it is
+        or (http and more <= _PROBLEM_KEYS)
     )
+
+
+def _is_flagged(data: dict[str, Any]) -> bool:
+    """Whether an object says in so many words that a call failed. Another object may have an error
+    or a status of its own, such as a build that was marked as failed."""
+    failed = data.get("success") is False or data.get("ok") is False
+    return failed or data.get("isError") is True
 
 
 def new_lines(iterations: Sequence[Iteration]) -> Sequence[int]:

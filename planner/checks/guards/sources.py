@@ -55,6 +55,10 @@ _CODE_VALUE = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]|@")
 _DATE_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{1,2}:\d{2}(?::\d{2})?")
 
 
+_EXPLAINED = re.compile(r"(?<![\w.])(\d{1,3})\s*[=:]\s*(?=[^\W\d])")
+"""A number and what it means."""
+
+
 class Guess(NamedTuple):
     """A value that a model gave an argument, and that nobody had said."""
 
@@ -127,12 +131,14 @@ def unseen(arguments: dict[str, Any], seen: str, tool: ToolSpec | None = None) -
 
 def _has_meaning(tool: ToolSpec, argument: str, value: Any) -> bool:
     """Whether the definition of a tool says what a number stands for: it is one of its choices, or
-    "2 = high"."""
+    of a scale such as "1 = urgent, 2 = high"."""
     if type(value) not in (int, float):
         return False
+    if value in choices(tool.input_schema, argument):
+        return True
     said = str(parameter(tool, argument).get("description", ""))
-    explained = re.search(rf"(?<![\w.]){re.escape(str(value))}\s*[=:]\s*\w", said) is not None
-    return explained or value in choices(tool.input_schema, argument)
+    scale = {int(each) for each in _EXPLAINED.findall(said)}
+    return len(scale) > 1 and value in scale and not _is_id(argument)
 
 
 def without_guesses(

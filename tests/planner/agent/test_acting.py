@@ -882,6 +882,7 @@ ORDERING = ToolSpec(
             "item": {"type": "string"},
             "quantity": {"type": "integer"},
             "priority": {"type": "integer", "description": "1 = urgent, 2 = high, 3: low"},
+            "cents": {"type": "integer", "description": "such as 125 = 1.25 EUR, 99: less"},
             "size": {"$ref": "#/$defs/Size"},
         },
         "required": ["item"],
@@ -895,6 +896,7 @@ ORDERING = ToolSpec(
     [
         ("priority", 2, False, True),
         ("priority", 4, False, False),
+        ("cents", 125, False, False),
         ("size", 10, False, True),
         ("size", 7, False, False),
         ("quantity", 2, False, False),
@@ -914,7 +916,8 @@ def test_which_optional_numbers_are_left_out(
 
 
 async def test_a_person_is_told_that_a_small_number_is_a_guess() -> None:
-    pool = DictionaryPool({}, specs=[ORDERING], results={"order": ["Ordered."]})
+    stock = spec("list_stock", upstream="office")
+    pool = DictionaryPool({}, specs=[ORDERING, stock], results={"order": ["Ordered."]})
     ran = await acted(
         "Order two coffees",
         steps(("Order them", "order")),

@@ -359,6 +359,10 @@ def test_a_field_has_one_name_in_all_records() -> None:
         {"page": 1, "total_pages": 24},
         {"isLast": False},
         {"cursor": "b2Zmc2V0"},
+        {"total_count": 250, "page": 50, "has_more": False},
+        {"truncated": False, "next_cursor": "abc"},
+        {"has_more": 1},
+        {"truncated": 220},
     ],
 )
 def test_one_page_of_a_list_is_not_counted(beside: dict[str, object]) -> None:
@@ -382,20 +386,30 @@ def test_what_else_stands_beside_a_list_does_not_make_it_a_page(beside: dict[str
 
 @pytest.mark.parametrize(
     ("before", "is_whole"),
-    [("Showing 3 of 250 issues (page 1 of 84)", False), ("Showing 3 of 3 issues", True)],
+    [
+        ("Showing 3 of 250 issues", False),
+        ("Page 84 of 84", False),
+        ("Showing 3 of 3 issues (page 1 of 1)", True),
+        ("Sprint 1 of 4:", True),
+    ],
 )
 def test_a_text_before_a_list_may_say_that_it_is_a_page(before: str, is_whole: bool) -> None:
     assert (table("t", f"{before}\n{json.dumps(ISSUES)}") is not None) is is_whole
 
 
 def test_what_a_database_returns_in_python_is_a_list() -> None:
-    row = "{'id': UUID('7'), 'paid': Decimal('12.50'), 'on': datetime.date(2026, 11, 1), 'n': -1}"
+    row = (
+        "{'id': UUID('7'), 'paid': Decimal('12.50'), 'on': datetime.date(2026, 11, 1), 'n': -1, "
+        "'at': datetime.datetime(2026, 11, 1, 9, 30, tzinfo=datetime.timezone.utc), "
+        "'opens': datetime.time(9, 5, 12)}"
+    )
     found = table("t", f"[{', '.join([row] * 3)}]")
     assert found is not None
     assert found.definition == snapshot(
-        "CREATE TABLE t (id NUMERIC /* 7 */, paid NUMERIC /* 12.5 */, on_ TEXT /* '2026-11-01' */, n NUMERIC /* -1 */)"
+        "CREATE TABLE t (id NUMERIC /* 7 */, paid NUMERIC /* 12.5 */, on_ TEXT /* '2026-11-01' */, n NUMERIC /* -1 */, at TEXT /* '2026-11-01 09:30:00' */, opens TEXT /* '09:05:12' */)"
     )
-    assert table("t", f"[{row}, {row}, {{'id': open('x', mode='r')}}]") is None
+    for other in ("open('x', mode='r')", "Point(1, 2, 3)", f"datetime.date({'9' * 20}, 1, 1)"):
+        assert table("t", f"[{row}, {row}, {{'id': {other}}}]") is None
 
 
 def test_names_that_sql_does_not_tell_apart_differ() -> None:
