@@ -18,6 +18,8 @@ from replies import conclusion, found, plan
 from scripted_ollama import ScriptedOllama
 from serving import Place, served
 
+from server.upstreams.results import content_text
+
 pytestmark = pytest.mark.anyio
 
 READ_ONLY = {"readOnlyHint": True}
@@ -208,6 +210,22 @@ async def test_data_that_a_text_leaves_out_follows_it(pool: OtherPool) -> None:
     assert result.whole
     shown = result.whole["actions"][0]["tool_calls"][0]["result"]
     assert shown.splitlines()[1:] == ['{"name": "Larus", "depth": 12, "at": 7}']
+
+
+@pytest.mark.parametrize(
+    ("text", "data", "is_said"),
+    [
+        ("a = 1\n" * 500, {"path": "a.py", "content": "a = 1\n" * 500}, True),
+        (r'{"a": "x \u0026 y", "b": "c\/d"}', {"a": "x & y", "b": "c/d"}, True),
+        ("| price |\n| 3.50 |", {"price": 3.5}, True),
+        ("Kunde 张三", {"name": "张三"}, True),
+        ("as of 2027-11-07", {"depth": 7}, False),
+        ("10 rows of 40", {"rows": [{"name": f"row {n}"} for n in range(40)]}, False),
+    ],
+)
+def test_data_is_shown_once(text: str, data: Any, is_said: bool) -> None:
+    shown = content_text([TextContent(type="text", text=text)], data)
+    assert (shown == text) is is_said
 
 
 async def test_a_tool_that_cannot_be_offered_is_listed_with_the_reason(pool: OtherPool) -> None:
