@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Any
 
 import mcp_types
@@ -94,10 +95,16 @@ class _Said:
         except (ValueError, RecursionError):
             self.values = set()
         self.words = {each.strip(".-") for each in re.findall(r"[\w.-]+", text)}
-        self.numbers = {number for each in self.words if (number := _number(each)) is not None}
+
+    @cached_property
+    def numbers(self) -> set[float | None]:
+        return {*map(_number, self.words)} - {None}
 
     def __contains__(self, value: str) -> bool:
-        if value in self.values or value in self.words or _number(value) in self.numbers:
+        number = _number(value)
+        if value in self.values or value in self.words:
+            return True
+        if number is not None and number in self.numbers:
             return True
         if value.isascii() and re.fullmatch(r"[\w.-]+", value):
             return False
