@@ -34,7 +34,7 @@ _UNFIT = (
 )
 """What readers raise for a text in another notation."""
 _FENCE = re.compile(r"```\w*\n(.*?)\n?```", re.DOTALL)
-_PART = re.compile(r"(?i)(\bpage )?\b(\d+) (?:of|/) (\d+)\b")
+_PART = re.compile(r"(?i)(\bpage )?\b(\d{1,9}) (?:of|/) (\d{1,9})\b")
 """What says that a list is a part of one: "3 of 250", "page 2 of 2"."""
 _RULE = re.compile(r"[\s|:+-]+")
 """The line between the names and the rows of a table."""
