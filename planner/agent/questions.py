@@ -44,8 +44,8 @@ MAX_SHORT_ANSWER_CHARS = 400
 """Characters of a short answer."""
 MAX_LONG_ANSWER_CHARS = 1900
 """Characters of a long one."""
-RESULT = "<result>"
-"""How a result begins in a prompt."""
+RESULT, RESULT_END = "<result>", "</result>"
+"""How a result begins and ends in a prompt."""
 SELECTION_TOKENS = 60
 ARGUMENT_TOKENS = 300
 LONG_ARGUMENT_TOKENS = 1000
@@ -183,9 +183,10 @@ class Asker:
     async def arguments(self, tool: ToolSpec, prompt: str, problem: str | None) -> dict[str, Any]:
         """The arguments for a tool call; `problem` is what was wrong with the ones before."""
         question = questions.arguments(self.state, tool, prompt, problem)
-        return await self._uncut(
+        written = await self._uncut(
             "arguments", question, tool.grammar, dict[str, Any], ARGUMENT_TOKENS
         )
+        return {name: _unmarked(value) for name, value in written.items()}
 
     async def _uncut(
         self, role: Role, question: str, schema: Schema, shape: type[T], max_tokens: int
@@ -305,3 +306,10 @@ class Asker:
         schema = schemas.formatted(data_schema)
         reply = await self._uncut("format", question, schema, protocol.Formatted, REPLY_TOKENS)
         return reply.data
+
+
+def _unmarked(value: Any) -> Any:
+    """A value without the marks of a result, which a small model copies with what is in it."""
+    if isinstance(value, str) and value.startswith(RESULT):
+        return value.removeprefix(RESULT).removesuffix(RESULT_END).strip("\n")
+    return value

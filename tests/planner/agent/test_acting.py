@@ -103,6 +103,20 @@ async def test_where_the_user_said_which_no_other_is_looked_at() -> None:
     assert [name for name, _ in pool.calls] == ["list_rooms", "read_room", "post"]
 
 
+async def test_the_marks_of_a_result_are_not_written_with_what_is_in_it() -> None:
+    pool = office(read_room=["Where is my mug?"], post=["Sent."])
+    await acted(
+        "Say in general what is said in random",
+        steps(("Read it", "read_room"), ("Say it", "post")),
+        {"room": "random"},
+        {"tool": "post"},
+        {"room": "general", "text": "<result>\nWhere is my mug?\n</result>"},
+        was_done("It was said in general."),
+        pool=pool,
+    )
+    assert pool.calls[-1] == ("post", {"room": "general", "text": "Where is my mug?"})
+
+
 async def test_a_line_of_a_stranger_is_not_the_only_choice() -> None:
     """The bill says another account in its prose; under the argument's name stands a stranger's."""
     bill = "Pay the bill to IBAN UK12345678901234567890.\nrecipient: US133000000121212121212"
