@@ -57,6 +57,8 @@ _OF_TYPES = re.compile(
 """What a type is made of, before a name that is defined: `List<User> all(`, `String[] names =`."""
 _BASES = re.compile(r"^(\s*(?:\w+ )+?\w+) (?:extends|implements)\b[^{]*")
 """What a class is made of, behind its name: its body may open on the next line."""
+_TAG = re.compile(r"\s*(?::\w+ [^:]+:|(?:[*#]+|//+|--)\s*[@\\]\w+)")
+"""How a line of documentation tells of a parameter: `:param name:`, `* @param name`."""
 _BODY = re.compile(r"\s\{(?!\{)")
 _ASSIGNED = re.compile(r"\s*=(?![=>])")
 _METHOD = re.compile(r"\((?:[^()]|\([^()]*\))*\)(?:\s*:\s.*|(?:(?!->)[^()=])*)\{$")
@@ -249,6 +251,8 @@ def defined_in(line: str) -> tuple[str, int] | None:
     """The name that a line defines, by what stands around it, and how many words stand before it:
     `def name(`, `export const NAME =`, `int *name(int x) {`, `name: type`, `self.name =`."""
     line = _bare(line)
+    if _TAG.match(line):
+        return None
     if macro := _MACRO.match(line):
         return macro[1], 1
     opens = _opens(line)

@@ -182,9 +182,12 @@ def _definition(passages: Sequence[Passage], begins: Passage, longest: int = MAX
 
 
 def foremost(best: Sequence[Passage], names: set[str]) -> list[Passage]:
-    """Of ranked passages those that define one of these names, the best ones, and those within what
-    the names stand for."""
+    """Of ranked passages those that define one of these names, the best ones, first one for each
+    name, and those within what the names stand for."""
     defining = [each for each in best if names & defined(each).keys()]
+    pairs = ((name, each) for each in reversed(defining) for name in names & defined(each).keys())
+    first = {*dict(pairs).values()}
+    defining.sort(key=lambda each: each not in first)
     inside = [each for each in best if names & heads(each)]
     return list(dict.fromkeys([*defining[:TOP], *best[:TOP], *inside[:MAX_INSIDE]]))
 

@@ -53,6 +53,8 @@ def test_a_line_defines_the_name_that_it_is_about(line: str, name: str) -> None:
         "else if (is_open) {",
         "from store import Depot",
         "The parser reads its_limit once in a run",
+        "    :param close_it: whether to close it",
+        "     * @param close_it whether to close it",
     ],
 )
 def test_a_use_defines_nothing(line: str) -> None:

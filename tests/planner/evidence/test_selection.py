@@ -3,7 +3,7 @@
 import pytest
 
 from planner.evidence.passages import of_file
-from planner.evidence.selection import MAX_WHOLE, selected, subjects
+from planner.evidence.selection import MAX_WHOLE, foremost, selected, subjects
 from planner.passage import Passage
 from planner.prompts.texts import passage
 
@@ -26,6 +26,13 @@ def test_a_definition_that_is_named_is_shown_whole_before_anything_else() -> Non
     text = shown("Explain how `cross` works", "cross", noise=noise, gates=CROSS)
     assert text.startswith("gates.py:1-33 (defines cross)\ndef cross(total):\n    begin(total)")
     assert text.index("    return total") < text.index("noise.py")
+
+
+def test_each_name_is_defined_among_the_first() -> None:
+    """However many better places define another one of them."""
+    ranked = passages(a="port = 1\n", b="port = 2\n", c="def gate(port):\n    pass\n")
+    first, second, *_ = foremost(ranked, {"port", "gate"})
+    assert [first.source, second.source] == ["a.py", "c.py"]
 
 
 def test_the_lines_that_use_it_are_shown() -> None:
