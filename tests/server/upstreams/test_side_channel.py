@@ -655,6 +655,7 @@ async def test_a_tool_that_is_none_is_left_out_and_the_others_work(
 - speaker: no_schema ### Upstreams: inputSchema: Field required
 - speaker: odd: annotations: Input should be a valid dictionary or instance of ToolAnnotations
 - speaker: a tool without a name: Input should be a valid dictionary or instance of Tool
+- speaker: two lines: the name of the tool has other characters than names in code
 
 """)
 
