@@ -19,7 +19,7 @@ from referencing.exceptions import Unresolvable
 
 from planner.checks.dates import as_described
 from planner.checks.schemas import one_of
-from planner.grammar import MAX_REFERENCE_DEPTH, Schema, for_grammar, resolve, simplified
+from planner.grammar import MAX_REFERENCE_DEPTH, Schema, resolve, simplified
 from planner.grammar import UNUSABLE as NO_SCHEMA
 from planner.text import flat
 
@@ -258,9 +258,9 @@ def named(schema: Schema) -> list[Any]:
     return found
 
 
-def choices(schema: Schema, argument: str) -> list[Any]:
-    """The values that a tool's schema names for one of its arguments."""
-    return named(for_grammar(schema).get("properties", {}).get(argument, {}))
+def choices(grammar: Schema, argument: str) -> list[Any]:
+    """The values that a tool's grammar, which has references inlined, names for an argument."""
+    return named(grammar.get("properties", {}).get(argument, {}))
 
 
 def _objects(node: Any) -> Iterator[dict[str, Any]]:

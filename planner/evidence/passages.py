@@ -83,6 +83,8 @@ def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
 
 def _readable(line: str) -> str:
     """A line without the rest of what is too long for a line of code; prose has blanks."""
+    if len(line) <= MAX_LINE:
+        return line
     return line[: MAX_PROSE if _is_prose(line) else MAX_LINE]
 
 
@@ -106,10 +108,12 @@ def file_text(result: str) -> str:
             texts = [each for each in json.loads(text).values() if isinstance(each, str)]
             longest = max(texts, key=len, default="")
             text = longest if len(longest) > len(text) / 2 and "\n" in longest else text
-    [*heading], lines = split_lines(text)[:2], split_lines(text)[2:]
-    if _COUNTED.fullmatch("\n".join(heading)) and str(len(lines)) in re.findall(r"\d+", heading[0]):
+    lines = split_lines(text)
+    counted = _COUNTED.fullmatch("\n".join(lines[:2]))
+    if counted and str(len(lines) - 2) in re.findall(r"\d+", lines[0]):
+        lines = lines[2:]
         text = "\n".join(lines)
-    rows = [_NUMBER.match(line) for line in split_lines(text)]
+    rows = [_NUMBER.match(line) for line in lines]
     numbers = [int(each[1] or each[2]) for each in rows if each]
     if len(rows) > 1 and numbers == [*range(1, len(rows) + 1)]:
         text = "\n".join(each.string[each.end() :] for each in rows if each)

@@ -94,16 +94,19 @@ class _Said:
             self.values = {*_values(json.loads(text))} if text.startswith(("{", "[")) else set()
         except (ValueError, RecursionError):
             self.values = set()
-        self.words = {each.strip(".-") for each in re.findall(r"[\w.-]+", text)}
+
+    @cached_property
+    def words(self) -> set[str]:
+        return {each.strip(".-") for each in re.findall(r"[\w.-]+", self.text)}
 
     @cached_property
     def numbers(self) -> set[float | None]:
         return {*map(_number, self.words)} - {None}
 
     def __contains__(self, value: str) -> bool:
-        number = _number(value)
         if value in self.values or value in self.words:
             return True
+        number = _number(value)
         if number is not None and number in self.numbers:
             return True
         if value.isascii() and re.fullmatch(r"[\w.-]+", value):

@@ -85,7 +85,7 @@ def corrected_paths(
     for name, value in arguments.items():
         if not takes_path(name) or not isinstance(value, str) or "*" in value:
             continue
-        if value in choices(tool.input_schema, name):
+        if value in choices(tool.grammar, name):
             continue
         path = value.strip("./")
         if path in ("", *folders, *paths) or seen.holds(value.removeprefix("./").rstrip("/")):

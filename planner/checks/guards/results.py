@@ -37,11 +37,7 @@ def empty(result: str) -> bool:
 def _only_counts(result: str) -> bool:
     """Whether a result is an object with an empty list and what is said about it: zeros, and
     further objects of plain numbers such as the bounds of a page."""
-    try:
-        data = json.loads(result)
-    except (ValueError, RecursionError):
-        return False
-    values = list(data.values()) if isinstance(data, dict) else []
+    values = _object(result.strip()).values()
     inner = [each for value in values if isinstance(value, dict) for each in value.values()]
     told = [each for each in values if not isinstance(each, dict)]
     return [] in told and not any(told) and all(type(each) in (bool, int) for each in inner)
@@ -69,7 +65,7 @@ _FAULT_KEYS = {
     "status",
     "success",
 }
-_PROBLEM_KEYS = _FAULT_KEYS | {
+_PROBLEM_KEYS = {
     "detail",
     "documentation_url",
     "instance",
@@ -79,7 +75,7 @@ _PROBLEM_KEYS = _FAULT_KEYS | {
     "title",
     "type",
 }
-"""What errors of HTTP have as objects, those of RFC 9457 among them."""
+"""What errors of HTTP have besides as objects, those of RFC 9457 among them."""
 _HTTP_ERROR = re.compile(r"[45]\d\d")
 _SHOWS_TEXT = re.compile(
     r"(?<![a-z])(?:read|cat|view|search|grep|contents?|logs?)(?![a-z])", re.IGNORECASE
@@ -94,9 +90,10 @@ def fault(tool: ToolSpec, arguments: dict[str, Any], result: str) -> bool:
     contain one line that says "Error: disk full".
     """
     text = result.strip()
-    data = _object(text)
+    is_short = len(text) <= MAX_FAULT_CHARS
+    data = {} if tool.read_only and not is_short else _object(text)
     flagged = not tool.read_only and _is_flagged(data)
-    if not (flagged or (len(text) <= MAX_FAULT_CHARS and _is_fault(tool, arguments, text, data))):
+    if not (flagged or (is_short and _is_fault(tool, arguments, text, data))):
         return False
     if not (tool.file_argument or tool.text_argument or _SHOWS_TEXT.search(tool.name)):
         return True

@@ -134,7 +134,7 @@ def _has_meaning(tool: ToolSpec, argument: str, value: Any) -> bool:
     of a scale such as "1 = urgent, 2 = high"."""
     if type(value) not in (int, float):
         return False
-    if value in choices(tool.input_schema, argument):
+    if value in choices(tool.grammar, argument):
         return True
     said = str(parameter(tool, argument).get("description", ""))
     scale = {int(each) for each in _EXPLAINED.findall(said)}
