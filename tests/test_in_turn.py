@@ -74,6 +74,10 @@ async def test_a_first_question_without_an_answer_leaves_the_request_as_a_whole(
         done = await caller.call("plan_and_answer", prompt=BASE)
     assert done.structured_content is not None
     assert done.structured_content["answer"] == "It is defined in birds/waders.py."
+    read = [each.last for each in ollama.requests if "final_answer" in each.keys]
+    assert len(read) == 2
+    newest = [each.rpartition("Passages for ")[2] for each in read]
+    assert all("class Gull(Shorebird):" in each for each in newest)  # beside either question
 
 
 TWO = [
@@ -93,6 +97,11 @@ ONE = [
     ("Which file reads a page?", "Which file reads a page?", "In which file is [it]?"),
     ("How large is a chunk by default?", "How large is a chunk?", "What is the default size?"),
     ("Where does `gull` call `tern`?", "What does it call?", "Where is [it] called?"),
+    (
+        "In which file and on which line is `open_store` defined?",
+        "Which class or function defines open_store?",
+        "In which file and on which line is [it] defined?",
+    ),
     ("Where is Gull defined?", "Where is [it] defined?", "Where is [it] defined?"),
     ("Where is Gull defined?", "", "Where is [it] defined?"),
 ]

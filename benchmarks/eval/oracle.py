@@ -75,6 +75,10 @@ NOTED = {"assessment", "belief", "critique", "notes", "objective"}
 """What a decision may have to say besides."""
 MAX_TRIES = 2
 """Of one call."""
+_BLANK = re.compile(r"<\w+>")
+"""`<summary>`: what the published calls of a task have in place of a text of one's own."""
+MAX_TOLD_CHARS = 120
+"""Characters of a result that such a text tells."""
 NOT_FOUND = "It could not be found out."
 NO = "No, there is none."
 SECONDS = 120.0
@@ -405,6 +409,7 @@ class Oracle:
                 return self._decision(branches)
 
     def _brief(self) -> dict[str, Any]:
+        self._tries.clear()  # an item of a request may need what was refused for another
         if self.knows.wants == "talk":
             return {"search": [], "reply": self.knows.answer}
         return {"search": searched(self.knows.question), "wants": self.knows.wants}
@@ -499,7 +504,14 @@ class Oracle:
             fresh = [call for call in mine if not self._tries[_key(call)]]
             found = dict((fresh or mine or [Call(tool, {})])[0].arguments)
         self._tries[_key(Call(tool, found))] += 1
-        return found
+        return {name: self._own_text(value) for name, value in found.items()}
+
+    def _own_text(self, value: Any) -> Any:
+        """The value, or a text on what was found for one that is left blank."""
+        if not (isinstance(value, str) and _BLANK.fullmatch(value)):
+            return value
+        newest = " ".join(re.findall(r"\w+", self._results[-1])) if self._results else ""
+        return f"What I think of it: {newest[:MAX_TOLD_CHARS]}"
 
 
 def searched(question: str) -> list[str]:
@@ -533,7 +545,11 @@ def _same(made: Called, call: Call) -> bool:
     """Whether this call was made, but for what was left out as empty."""
 
     def said(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in arguments.items() if value not in (None, "")}
+        return {
+            name: value
+            for name, value in arguments.items()
+            if value not in (None, "") and not _BLANK.fullmatch(str(call.arguments.get(name, "")))
+        }
 
     return made.tool == call.tool and said(made.arguments) == said(call.arguments)
 

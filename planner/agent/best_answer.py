@@ -1,12 +1,15 @@
 """The best answer to a request so far, and what speaks for and against it."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from planner.agent.changes import Changes
 from planner.agent.gathering import Gatherer
 from planner.checks.citations import supporting
 from planner.checks.claims import beyond
+from planner.checks.grounding import results
+from planner.evidence.words import named, says
 from planner.protocol import Conclude
 from planner.state import RunState
 
@@ -39,11 +42,22 @@ class BestAnswer:
 
     def concluded(self, answer: str) -> Conclude:
         """The conclusion with this answer. If it names nothing and no line says it, the fact that
-        no file contains what the request asks about is worth more."""
+        no file contains what the request asks about is worth more. It also is if all names of the
+        request stand nowhere, and the answer repeats one as if it existed."""
         prompt = self.state.question
         self.quotes = supporting(self.state, answer, prompt)
-        absent = self.gatherer.absent
-        if absent and not (self.quotes or self.changes.acting or beyond(answer, prompt)):
-            nowhere = " or ".join(f'"{each}"' for each in absent)
+        absent = [] if self.changes.acting else self.gatherer.absent
+        names, known = named(prompt), results(self.state)
+        unknown = [each for each in absent if each in names and not says(known, each)]
+        told = [each for each in unknown if says(answer, each)]
+        says_nothing = not (self.quotes or beyond(answer, prompt))
+        if absent and (says_nothing or (told and names <= {*unknown})):
+            nowhere = _either(absent if says_nothing else told)
             return Conclude(final_answer=f"No file contains {nowhere}.", success=False)
+        if told:
+            self.unsure = self.unsure or f"no file contains {_either(told)}"
         return Conclude(final_answer=re.sub(r"</?result>", "", answer))
+
+
+def _either(words: Sequence[str]) -> str:
+    return " or ".join(f'"{each}"' for each in words)

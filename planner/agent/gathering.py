@@ -104,8 +104,12 @@ class Gatherer:
         self.plain_patterns = False
         """Whether the search refused all patterns with flags: a dialect such as JavaScript's or
         POSIX's has none."""
+        self.tools = {
+            name.casefold() for tool in caller.tools for name in (tool.upstream, tool.name)
+        }
+        """How a request may name what it is to be done with."""
         self.absent: list[str] = []
-        """Words of the question that the model searched for, and that no file has."""
+        """The names of the question, and words that the model searched for, that no file has."""
         documents = (self.documentation.library, self.documentation.documents)
         used = (self.search, self.read, *documents)
         self.upstreams = {tool.upstream for tool in used if tool}
@@ -115,10 +119,13 @@ class Gatherer:
         """Whether other words may lead to other passages."""
         return self.search is not None or self.files.tools is not None
 
-    async def gather(self, question: str, more: Sequence[str] = ()) -> list[Passage]:
-        """The passages for a question, as an event too; `more` are words beside its own. Empty
-        where nothing was found or nothing can be searched."""
-        before = len(self.state.iterations)
+    async def gather(
+        self, question: str, more: Sequence[str] = (), *, afresh: bool = False
+    ) -> list[Passage]:
+        """The passages for a question, as an event too; `more` are words beside its own. Those that
+        stand in the prompt already are left out, unless it is to be read `afresh`. Empty where
+        nothing was found or nothing can be searched."""
+        first = len(self.state.iterations)
         self.absent = []
         documented: list[Passage] = []
         if self.search:
@@ -142,8 +149,8 @@ class Gatherer:
             alike = await self._alike(passages, question, more)
         outlines = await self._outlines(passages, question)
         self.candidates = _Candidates(question, more, alike, passages, documented, outlines)
-        shown = self._shown(self.candidates, self.state.passages)
-        if len(self.state.iterations) == before:  # all calls were made before
+        shown = self._shown(self.candidates, [] if afresh else self.state.passages)
+        if len(self.state.iterations) == first:  # all calls were made before
             if not (shown and searched):
                 return []
             self.caller.recall(searched)  # what it led to before stays as it is in the prompt
@@ -198,7 +205,8 @@ class Gatherer:
                 if chosen == options[0]:
                     if found and len(found) % CUT_AT == 0:
                         found = await self._completed(tool, chosen, found, question, more)
-                    self.absent = absent(question, more, chosen, found)
+                    nowhere = absent(question, more, chosen, found)
+                    self.absent = [each for each in nowhere if each.casefold() not in self.tools]
                 return iteration, found
         if options and iteration.outcome is Outcome.FAILURE and not self.plain_patterns:
             self.plain_patterns = True

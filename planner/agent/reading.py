@@ -71,13 +71,15 @@ class Reader:
         """An answer from the passages that the request's words lead to; None where there is none
         that is certain. A request that asks for two things in turn is read so first."""
         search = self.state.search
-        if (brief := self.state.brief) and brief.first:
+        brief = self.state.brief
+        two = brief is not None and bool(brief.first)
+        if brief and two:
             found = await self.in_turn(brief.first, brief.then, wants)
             if found or self.settled:
                 return found
             self.forget()
         readings = 1 if self.changes.wanted else READINGS  # no tool of the pool can do it
-        return await self.read_for(search, wants, readings)
+        return await self.read_for(search, wants, readings, afresh=two)
 
     async def in_turn(self, first: str, then: str, wants: Wants) -> Conclude | None:
         """The answers to a question of the request, and to the rest of it, which is asked with what
@@ -102,10 +104,14 @@ class Reader:
             self.best.keep(both(found.final_answer, self.best.text), self.best.unsure)
         return self.best.certain() if last and last.success else None
 
-    async def read_for(self, search: Sequence[str], wants: Wants, readings: int) -> Conclude | None:
-        """An answer to the question that is read for now."""
+    async def read_for(
+        self, search: Sequence[str], wants: Wants, readings: int, *, afresh: bool = False
+    ) -> Conclude | None:
+        """An answer to the question that is read for now; `afresh`: from the likeliest passages,
+        though another question may have been read from them."""
         for number in range(readings):
-            passages = await self.gatherer.gather(self.state.question, search)
+            again = afresh and not number
+            passages = await self.gatherer.gather(self.state.question, search, afresh=again)
             if not number:  # what it leads to may have been shown before
                 passages = passages or self.state.passages
             self.budget.hold()

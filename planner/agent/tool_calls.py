@@ -280,7 +280,8 @@ class Caller:
             ):
                 self.record_guard("not_named", [f"{tool.name}: {other}"])
                 return f"{sources.NOT_MADE}{other}. Delete nothing else."
-            self.guessed = sources.unseen(arguments, sources.said(self.state), tool)
+            said, asked = sources.said(self.state), self.state.user_words
+            self.guessed = sources.unseen(arguments, said, tool, asked)
         guessed = [*map(str, self.guessed)]
         if guessed:
             message = f"no result and no word of the request says {', '.join(guessed)}"

@@ -9,10 +9,16 @@ MIN_WORD = 4
 
 def in_turn(brief: Brief, request: str) -> bool:
     """Whether a request asks for two things in turn: the second question is about what the first
-    one finds, it asks for something of the request that the first does not, and together they have
-    all names of the request. A small model makes two questions of many a single one."""
+    one finds, each asks for something of the request that the other does not, names apart, and
+    together they have all names of the request. A small model makes two questions of many a single
+    one."""
     if IT not in brief.then or IT in brief.first or not brief.first:
         return False
-    rest = brief.then.replace(IT, " ")
-    asked = {*words(request)} & {*long_words(rest, MIN_WORD)} - {*words(brief.first)}
-    return bool(asked) and named(request) <= {*tokens(brief.first), *tokens(rest)}
+    first, rest = brief.first, brief.then.replace(IT, " ")
+    names = named(request)
+    said = {*words(request)} - {*words(" ".join(names))}
+    apart = (
+        said & {*long_words(one, MIN_WORD)} - {*words(other)}
+        for one, other in ((first, rest), (rest, first))
+    )
+    return all(apart) and names <= {*tokens(first), *tokens(rest)}

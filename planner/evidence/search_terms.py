@@ -55,8 +55,8 @@ def spelled_out(terms: Sequence[str], question: str, more: Sequence[str]) -> lis
 def absent(
     question: str, more: Sequence[str], searched: Sequence[str], found: Sequence[Hit]
 ) -> list[str]:
-    """The words of the question among `more` that stand in none of the lines found, nor in their
-    paths, though they were searched for."""
+    """The names of the question, and its words among `more`, that stand in none of the lines found,
+    nor in their paths, though they were searched for."""
     text = "\n".join(f"{hit.path} {hit.text}" for hit in found).lower()
     terms = {term.lower() for term in searched}
 
@@ -70,7 +70,7 @@ def absent(
 
     return [
         each
-        for each in dict.fromkeys(more)
+        for each in dict.fromkeys([*filter(is_name, tokens(question)), *more])
         if says(question, each)
         and terms >= (looked_for := spelled(each))
         and not any(part in text for part in looked_for)

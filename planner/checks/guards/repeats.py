@@ -94,11 +94,11 @@ def made(iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]) -> boo
 def fruitless(state: RunState) -> list[list[str]]:
     """The tools of the newest decisions in a row whose calls brought no new line: faults, refusals,
     empty results, and repeats. Look-ups by code do not count, because they end by themselves, nor
-    does anything before the user steered the run."""
+    does anything before the newest request, or before the user steered the run."""
     fresh = new_lines(state.iterations)
     decisions: list[list[str]] = [[]]
     steered_at = max((each.iteration for each in state.steered), default=-1)
-    for each in reversed(state.iterations):
+    for each in reversed(state.part_iterations):
         if each.by == "lookup" or fresh[each.number] or each.number <= steered_at:
             decisions[-1] = []  # one of its calls brought something
             break

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 from rapidfuzz import fuzz, process
@@ -41,6 +41,9 @@ MAX_PLAIN_NUMBER = 1
 MAX_IN_WORDS = 20
 MAX_OPERANDS = 40
 """The newest numbers, from two of which another may follow."""
+MAX_FEES = 8
+"""The first numbers of a request that may be added to a share."""
+SMALLEST_AMOUNT = 0.01
 MAX_CANDIDATES = 40
 """Values that a model may choose an argument from."""
 MIN_TELLING = 4
@@ -55,6 +58,7 @@ _CODE_VALUE = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]|@")
 _DATE_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{1,2}:\d{2}(?::\d{2})?")
 
 
+_RATE = re.compile(r"[\d.,]+(?=\s?[%％٪])")
 _EXPLAINED = re.compile(r"(?<![\w.])(\d{1,3})\s*[=:]\s*(?=[^\W\d])")
 """A number and what it means."""
 
@@ -112,11 +116,15 @@ def found_by(call: Iteration) -> str:
     return result
 
 
-def unseen(arguments: dict[str, Any], seen: str, tool: ToolSpec | None = None) -> list[Guess]:
+def unseen(
+    arguments: dict[str, Any], seen: str, tool: ToolSpec | None = None, asked: str = ""
+) -> list[Guess]:
     """The arguments of a change that appear nowhere in what was seen: ids, accounts, channels,
     addresses, paths and amounts. Free text is the model's own; dates are spelled in many ways; a
-    number may follow from two others, or have a meaning by the definition of its tool."""
-    numbers = numbers_in(seen)
+    number may follow from two others, from one and what the user `asked`, or have a meaning by the
+    definition of its tool."""
+    rates = numbers_in("\n".join(_RATE.findall(asked)))
+    numbers = _Numbers(numbers_in(seen), numbers_in(asked)[:MAX_FEES], rates)
     return [
         Guess(argument, value)
         for argument, each in arguments.items()
@@ -178,7 +186,37 @@ _PLACE_ARGUMENT = re.compile(r"(?i:(?:channel|account|recipient)s?(?:_?name)?)$"
 plain word as its name."""
 
 
-def _has_no_source(value: Any, seen: str, numbers: Sequence[float], known_only: bool) -> bool:
+class _Numbers(NamedTuple):
+    """The numbers that an amount may come from."""
+
+    seen: Sequence[float]
+    asked: Sequence[float]
+    """Those of the request."""
+    rates: Sequence[float]
+    """Its percentages."""
+
+    def lead_to(self, amount: float) -> bool:
+        """Whether an amount is one of them, in whatever unit, or follows from them."""
+        in_unit = (number * scale for number in self.seen for scale in SCALES)
+        found = (self.seen, in_unit, self._of_two(), self._shares())
+        return any(abs(amount - each) < SMALLEST_AMOUNT / 2 for each in chain(*found))
+
+    def _of_two(self) -> Iterator[float]:
+        newest = self.seen[-MAX_OPERANDS:]
+        for first, second in product(newest, newest):
+            yield from (first + second, first - second, first * second)
+
+    def _shares(self) -> Iterator[float]:
+        """So many percent, as the request says, of a number, and the number with them, also with
+        another number of the request added or taken off: "plus 19.5% and a fee of 5"."""
+        for number, rate in product(self.seen[-MAX_OPERANDS:], self.rates):
+            share = number * rate / 100
+            for each in (share, number + share, number - share):
+                yield from (each, *(each + fee for fee in self.asked))
+                yield from (each - fee for fee in self.asked)
+
+
+def _has_no_source(value: Any, seen: str, numbers: _Numbers, known_only: bool) -> bool:
     """`known_only`: whether a number has to stand there, however small it is."""
     match value:
         case bool():
@@ -186,17 +224,7 @@ def _has_no_source(value: Any, seen: str, numbers: Sequence[float], known_only: 
         case int() | float() if known_only:
             return re.search(rf"(?<![\w.-])(?<!\d[:/]){value}(?![\w/-]|[:.]\d)", seen) is None
         case int() | float():
-            newest = numbers[-MAX_OPERANDS:]
-            derived = (
-                result
-                for first, second in product(newest, newest)
-                for result in (first + second, first - second, first * second)
-            )
-            amount = abs(value)
-            in_unit = (number * scale for number in numbers for scale in SCALES)
-            return amount > MAX_PLAIN_NUMBER and all(
-                amount not in said for said in (numbers, derived, in_unit)
-            )
+            return abs(value) > MAX_PLAIN_NUMBER and not numbers.lead_to(abs(value))
         case str() if known_only and " " in value.strip():  # a title, where an id is asked for
             return True
         case str() if _BLANK_VALUE.fullmatch(value):
@@ -272,8 +300,8 @@ def _has(entry: str, name: str, value: Any) -> bool:
 
 def not_named(tool: ToolSpec, arguments: dict[str, Any], request: str) -> str | None:
     """Why a file is not to be deleted, where nobody is asked: the request names others, and neither
-    this one nor its folder. A destructive tool that needs nothing but a path is taken for one that
-    deletes."""
+    this one nor its folder, by its path or in words. A
+    destructive tool that needs nothing but a path is taken for one that deletes."""
     named = paths_in(request)
     [name] = tool.required if len(tool.required) == 1 else [""]
     path, *places = (
@@ -282,6 +310,9 @@ def not_named(tool: ToolSpec, arguments: dict[str, Any], request: str) -> str | 
     if not (named and path and takes_path(name) and tool.safety is Safety.DESTRUCTIVE):
         return None
     if any(f"{path}/".startswith(f"{each}/") or path.endswith(f"/{each}") for each in places):
+        return None
+    prose = re.sub("|".join(map(re.escape, named)), " ", request)
+    if {*words(path.rpartition("/")[2])} <= {*words(prose)}:  # "the archive folder"
         return None
     return f"the request names {', '.join(named)}, and not {path}"
 

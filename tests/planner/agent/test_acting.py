@@ -796,6 +796,22 @@ def test_candidates_are_the_values_of_the_same_name() -> None:
     assert candidates("event_id", "- id: 24 | title: Standup") == ["24"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "amount", "follows"),
+    [
+        ("Send the VAT of 19.5% and a fee of 5.29", 200.29, True),
+        ("Schick die 19,5 % und 5,29 dazu", 200.29, True),
+        ("Add a tip of 20%", 200, True),
+        ("Take 10％ off", 900, True),
+        ("Add a tip of 20%", 1201, False),
+        ("Add a tip of 20", 200, False),
+    ],
+)
+def test_an_amount_may_be_a_share_of_another(asked: str, amount: float, follows: bool) -> None:
+    seen = f"You paid Apple 1000.0\n{asked}"
+    assert (unseen({"amount": amount}, seen, asked=asked) == []) == follows
+
+
 def test_a_guess_may_stand_within_an_object_and_be_below_zero() -> None:
     given = {"payment": {"amount": 950, "account": "X-77"}, "refund": -500}
     assert [each.value for each in unseen(given, "Pay 20.")] == [950, "X-77", -500]
@@ -863,6 +879,8 @@ async def test_a_file_is_not_written_elsewhere_since_its_folder_is_missing() -> 
         ("Please delete old.py", "app/old.py", True),
         ("Delete all of app/old/", "app/old/a.py", True),
         ("Delete what nobody uses", "app/new.py", True),
+        ("Delete old.py in the archive folder", "archives", True),
+        ("Delete old.py, the new one stays", "app/new.py", False),
     ],
 )
 def test_a_file_may_be_deleted_that_the_request_names(

@@ -43,6 +43,7 @@ pytestmark = pytest.mark.anyio
 
 QUESTION = f"What is {CLASS}, and in which file?"
 ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
+READ_ANSWER = f"read_file says that {ANSWER}"
 UNNAMED = "Please greet me"
 """A request with words to look up that no file holds."""
 LINE = f"class {CLASS}:"
@@ -1159,6 +1160,34 @@ async def test_that_something_stands_nowhere_is_worth_more_than_a_bare_yes(
         prompt="Is there a scheduler in the guide?",
     )
     assert ran.state.answer == told
+    assert (ran.state.status == "not_found") == (told != said)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "said", "told", "reason"),
+    [
+        (
+            "Does the guide explain read_orders?",
+            "read_orders is in notes/guide.md.",
+            'No file contains "read_orders".',
+            None,
+        ),
+        (
+            f"Does {CLASS} use read_orders?",
+            f"{CLASS} uses read_orders.",
+            f"{CLASS} uses read_orders.",
+            'no file contains "read_orders"',
+        ),
+        ("Which class keeps the read_orders?", ANSWER, ANSWER, None),  # it may have another name
+        (f"With read_file: what is {CLASS}?", READ_ANSWER, READ_ANSWER, None),  # a tool's name
+    ],
+)
+async def test_an_answer_about_a_name_that_stands_nowhere_is_not_certain(
+    prompt: str, said: str, told: str, reason: str | None, pool: DictionaryPool
+) -> None:
+    words = brief("short answer", "guide", "secret")
+    ran = await planned(words, found(said), second(said), pool=pool, prompt=prompt)
+    assert (ran.state.answer, ran.state.reason) == (told, reason)
     assert (ran.state.status == "not_found") == (told != said)
 
 
