@@ -162,7 +162,9 @@ class Answer(Wire):
 
     @property
     def found(self) -> bool:
-        return self.found_in == "results" and bool(self.final_answer.strip())
+        """Whether there is an answer; small models write `nowhere` as the answer, too."""
+        said = self.final_answer.strip(" .").casefold()
+        return self.found_in == "results" and said not in ("", "nowhere")
 
 
 class Summary(Wire):

@@ -18,6 +18,7 @@ from planner.checks.claims import (
     is_value,
     readings,
     repeats,
+    without_lines,
     without_separators,
 )
 from planner.checks.forms import FILE, file_in, in_another_form, is_path
@@ -158,7 +159,7 @@ def borne_out(state: RunState, facts: Sequence[str], known: Sequence[str]) -> li
     """The facts of a long answer that results hold and that are not known yet."""
     kept: list[str] = []
     for fact in facts:
-        alone = FILE.fullmatch(fact.strip())  # the name of a file says nothing
+        alone = FILE.fullmatch(without_lines(fact.strip()))  # the name of a file says nothing
         new = not any(repeats(fact, other) for other in (*known, *kept))
         if fact.strip() and not alone and new and not _unsaid(fact, seen(state)):
             kept.append(fact.strip())
