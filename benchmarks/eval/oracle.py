@@ -10,6 +10,7 @@ and refuses prompts where a real one would.
 
 import difflib
 import json
+import math
 import os
 import re
 from collections import Counter
@@ -75,6 +76,8 @@ NOTED = {"assessment", "belief", "critique", "notes", "objective"}
 """What a decision may have to say besides."""
 MAX_TRIES = 2
 """Of one call."""
+_ITEM = re.compile(r"(?:\s|\A)\d\.(?:\s|\Z)")
+"""What an item of an answer begins with."""
 _BLANK = re.compile(r"<\w+>")
 """`<summary>`: what the published calls of a task have in place of a text of one's own."""
 MAX_TOLD_CHARS = 120
@@ -131,7 +134,7 @@ def knowledge(case: Case, question: str, setting: Setting) -> Knowledge:
         case WorldCase():
             calls = tuple(Call(each.tool, each.arguments) for each in case.task.truth)
             deed = case.task.kind.endswith("act")
-            said = case.task.said or "Done."
+            said = " ".join(_ITEM.split(case.task.said)).strip() or "Done."
             return Knowledge("action" if deed else "short answer", question, said, calls=calls)
         case Question():
             return Knowledge(
@@ -235,6 +238,8 @@ class Oracle:
         self.faults: list[str] = []
         """What the planner asked of it that it could not do well."""
         self._planned = False
+        self._asked = knows.question
+        """The question, or the newest item of it."""
         self._results: list[str] = []
         """Those in the prompt, as they stand there."""
         self._shown = ""
@@ -303,6 +308,7 @@ class Oracle:
     def _read(self, messages: Sequence[Message]) -> None:
         """The results in the prompt; what the oracle said itself, and the user, tells nothing."""
         told = [each["content"] for each in messages if each["role"] == "user"]
+        self._asked = told[0]
         self._results = re.findall(r"(?s)<result>\n(.*?)\n</result>", "\n".join(told))
         lines = re.sub(r"(?m)^\s*(?:[^\s:]+:)?\d+:", "", "\n".join(self._results))
         self._shown = plain(lines)
@@ -327,10 +333,14 @@ class Oracle:
         return bool(self.knows.evidence or self.knows.calls) and not (left or self._missing)
 
     def _left(self) -> list[Call]:
-        """The calls that were not made yet."""
+        """The calls that were not made yet. One with a text of the question is for the item of it
+        that has this text."""
         made = list(self.pool.calls)
         left = []
         for call in self.knows.calls:
+            said = [each for each in call.arguments.values() if str(each) in self.knows.question]
+            if any(str(each) not in self._asked for each in said):
+                continue
             same = next((each for each in made if _same(each, call)), None)
             if same:
                 made.remove(same)
@@ -402,7 +412,8 @@ class Oracle:
                 said = self.knows.answer if knows else self.knows.unseen
                 tools = schema["properties"]["tool"]["enum"]
                 tool = None if knows else self._tool(tools)
-                return {"final_answer": said, "missing": tool, "tool": tool}
+                needed = tool and (self._lacking or tool)
+                return {"final_answer": said, "missing": needed, "tool": tool}
             case ["decision", "final_answer", "success"]:
                 return self._conclusion()
             case _:
@@ -412,7 +423,10 @@ class Oracle:
         self._tries.clear()  # an item of a request may need what was refused for another
         if self.knows.wants == "talk":
             return {"search": [], "reply": self.knows.answer}
-        return {"search": searched(self.knows.question), "wants": self.knows.wants}
+        changing = {each.name for each in self.pool.tools() if not each.read_only}
+        asks = self.knows.calls and not any(call.tool in changing for call in self._left())
+        wants = "short answer" if asks and self.knows.wants == "action" else self.knows.wants
+        return {"search": searched(self.knows.question), "wants": wants}
 
     def _words(self) -> list[str]:
         """Words of what is missing: a strong model guesses good names."""
@@ -471,8 +485,16 @@ class Oracle:
             {"objective": f"{number}. {_objective(call)}", "tool": call.tool}
             for number, call in enumerate(planned[: steps["maxItems"]], len(self.pool.calls) + 1)
         ]
+        if not made and (lacking := self._lacking):  # a step brings in tools for its objective
+            return {"steps": [{"objective": lacking, "tool": next(filter(None, tools))}]}
         none = {"objective": "conclude", "tool": None if None in tools else tools[0]}
         return {"steps": made or [none]}
+
+    @property
+    def _lacking(self) -> str | None:
+        """What is to be done next, with a tool that may not be offered yet."""
+        number = len(self.pool.calls) + 1
+        return next((f"{number}. {_objective(call)}" for call in self._next()), None)
 
     def _tool(self, tools: Sequence[str | None]) -> str | None:
         return next((call.tool for call in self._next() if call.tool in tools), tools[0])
@@ -488,6 +510,11 @@ class Oracle:
             number = len(self.pool.calls) + 1
             named = {"prompt": f"{number}. {_objective(call)}", "tool": call.tool}
             return self._filled(stay) | {"decision": "stay", "tool_calls": [named]}
+        if not self._knows and (lacking := self._lacking):
+            named = {"prompt": lacking, "tool": tools[0]}
+            further = next(b for b in branches if "objective" in b["properties"])
+            decided = {"decision": "move_on", "objective": lacking, "tool_calls": [named]}
+            return self._filled(further) | decided
         conclude = next(b for b in branches if "final_answer" in b["properties"])
         return self._filled(conclude) | self._conclusion()
 
@@ -613,9 +640,14 @@ async def ask(
     """One question, with a fresh oracle."""
     pool = Watched(pools)
     oracle = Oracle(knowledge(case, question, setting), pool, speed)
-    request = RunRequest(
-        prompt=question, policy=Policy(setting.policy), limits=Limits(seconds=SECONDS)
+    usual = Limits()
+    times = max(1, math.ceil(2 * len(oracle.knows.calls) / usual.iterations))
+    limits = Limits(
+        seconds=SECONDS,
+        iterations=times * usual.iterations,
+        model_tokens=times * usual.model_tokens,
     )
+    request = RunRequest(prompt=question, policy=Policy(setting.policy), limits=limits)
     state = await agent.run(request, Models(oracle, oracle), pool, lambda event: None, allow)
     details = {"usage": {"model_calls": len(state.ledger)}}
     answer = Answer(state.status, state.answer, tuple(pool.calls), details)

@@ -43,13 +43,15 @@ def exhausted(state: RunState, tool: ToolSpec) -> bool:
 
 
 def known(state: RunState, iteration: Iteration) -> bool:
-    """Whether a call was not sent because its result is known."""
-    return any(
-        each.tool == iteration.tool
-        and each.arguments == iteration.arguments
-        and each.outcome is Outcome.SUCCESS
-        for each in state.iterations[: iteration.number]
-    )
+    """Whether a call was not sent because its result is known. One from before a change does not
+    count, as in `repeated`."""
+    for each in reversed(state.iterations[: iteration.number]):
+        if each.changed:
+            return False
+        same_call = each.tool == iteration.tool and each.arguments == iteration.arguments
+        if same_call and each.outcome is Outcome.SUCCESS:
+            return True
+    return False
 
 
 def not_again(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> str | None:
