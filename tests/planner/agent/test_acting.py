@@ -904,6 +904,23 @@ async def test_where_nobody_is_asked_no_other_file_is_deleted(policy: Policy, ca
     assert ("not_named" in ran.guards) == (policy is Policy.ALLOW)
 
 
+async def test_after_a_look_at_what_was_changed_the_missing_call_is_made() -> None:
+    """The same look-up as before the change is no repetition, which would end the run."""
+    pool = office(read_room=["hello", "hello"], post=["Posted.", "Posted."])
+    room = {"room": "general"}
+    ran = await acted(
+        "Look into general, say hello there, look again, and say bye.",
+        steps(("Look", "read_room"), ("Say hello", "post"), ("Look again", "read_room")),
+        *(room, {"tool": "post"}, room | {"text": "hello"}, room),
+        was_done("hello was said in general.", "say bye", "post"),
+        room | {"text": "bye"},
+        was_done("hello and bye were said in general."),
+        pool=pool,
+    )
+    assert [tool for tool, _ in pool.calls] == ["read_room", "post", "read_room", "post"]
+    assert ran.state.status == "answered"
+
+
 ORDERING = ToolSpec(
     name="order",
     upstream="office",

@@ -35,7 +35,7 @@ from planner.agent.model_calls import REPLY_TOKENS
 from planner.agent.reading import MAY_LACK, NO_LINE
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import BriefMade, PassagesGathered, PlanRevised, StepConcluded
-from planner.protocol import Limits, RunRequest
+from planner.protocol import Answer, Limits, RunRequest
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
 from server.views.report import report
 
@@ -527,7 +527,7 @@ async def test_a_long_answer_is_one_from_the_first_passages_and_what_others_add(
         brief("long answer", "phoenix"),
         Unconstrained(f"{PROSE} It is `NOWHERE_TO_BE_SEEN`.\n- {CONSTANT} is {VALUE}."),
         facts(
-            *(f"{CONSTANT} is {VALUE}.", "`phoenix_5` is a function.", "jobs/secret.py"),
+            *(f"{CONSTANT} is {VALUE}.", "`phoenix_5` is a function.", "jobs/secret.py:3-9"),
             *("Invalid port number", "Invalid protocol"),  # small models go on with a list
         ),
         facts(),
@@ -596,11 +596,14 @@ async def test_a_long_answer_that_is_short_after_all_is_read_again_like_a_short_
     assert long.at < short.at
 
 
+@pytest.mark.parametrize("certain", [False, True])
 async def test_a_short_answer_that_names_nothing_is_added_to_where_a_long_one_was_wanted(
-    pool: DictionaryPool,
+    certain: bool, pool: DictionaryPool
 ) -> None:
     more_files(pool)
     said = "It tries again some times before the whole endeavour is given up."
+    if certain:
+        pool.files["jobs/secret.py"] = SOURCE.replace(LINE, f"{LINE}  # {said}")
     ran = await planned(
         brief("long answer", "phoenix"),
         *(Unconstrained(said), second(said)),
@@ -612,7 +615,8 @@ async def test_a_short_answer_that_names_nothing_is_added_to_where_a_long_one_wa
         limits=Limits(seconds=120),
     )
     assert [role for role, _ in ran.roles] == ["overview", "facts", "facts"]
-    assert (ran.state.status, ran.state.reason) == ("partial", NO_LINE)
+    ended = ("answered", None) if certain else ("partial", NO_LINE)
+    assert (ran.state.status, ran.state.reason) == ended
     assert ran.state.answer == f"{said}\n\n- `phoenix_5` is a function."
 
 
@@ -1161,6 +1165,11 @@ async def test_that_something_stands_nowhere_is_worth_more_than_a_bare_yes(
     )
     assert ran.state.answer == told
     assert (ran.state.status == "not_found") == (told != said)
+
+
+@pytest.mark.parametrize("said", ["Nowhere.", "nowhere", " "])
+def test_the_reply_that_it_stands_nowhere_is_no_answer(said: str) -> None:
+    assert not Answer(final_answer=said, found_in="results").found
 
 
 @pytest.mark.parametrize(
