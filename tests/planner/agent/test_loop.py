@@ -31,11 +31,12 @@ from replies import conclusion, deep, found, move_on, nowhere, plan, second, sta
 from scripted_ollama import ScriptedOllama
 from serving import Place, text
 
+from planner import protocol
 from planner.agent.model_calls import REPLY_TOKENS
 from planner.agent.reading import MAY_LACK, NO_LINE
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import BriefMade, PassagesGathered, PlanRevised, StepConcluded
-from planner.protocol import Answer, Limits, RunRequest
+from planner.protocol import Limits, RunRequest
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
 from server.views.report import report
 
@@ -1169,7 +1170,7 @@ async def test_that_something_stands_nowhere_is_worth_more_than_a_bare_yes(
 
 @pytest.mark.parametrize("said", ["Nowhere.", "nowhere", " "])
 def test_the_reply_that_it_stands_nowhere_is_no_answer(said: str) -> None:
-    assert not Answer(final_answer=said, found_in="results").found
+    assert not protocol.Answer(final_answer=said, found_in="results").found
 
 
 @pytest.mark.parametrize(
