@@ -63,8 +63,8 @@ def _coerced(arguments: dict[str, Any], schema: Schema, emptied: Container[str])
         node = properties.get(name, {})
         kinds = _kinds(node, schema)
         meant = value == "" and name in emptied
-        unsaid = value in (None, "", "null", "None") and "null" not in kinds and not meant
-        if name not in required and unsaid:
+        unsaid = value in ("", "null", "None") or (value is None and "null" not in kinds)
+        if name not in required and unsaid and not meant:
             continue
         value = _coerced_value(value, kinds)
         if isinstance(value, str) and isinstance(node, dict):

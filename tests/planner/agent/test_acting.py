@@ -35,6 +35,7 @@ TIMER = ToolSpec(
         "required": ["minutes"],
     },
 )
+NULL = {"type": "null"}
 NOTHING = ToolResult(outcome=Outcome.FAILURE, text="ValueError: No events found.")
 
 
@@ -468,14 +469,15 @@ async def test_two_steps_of_one_objective_are_both_made() -> None:
     ("prompt", "sent"),
     [("Clear the topic of general", {"topic": ""}), ("Give general to Anna", {"owner": "Anna"})],
 )
+@pytest.mark.parametrize("kind", [{"type": "string"}, {"anyOf": [{"type": "string"}, NULL]}])
 async def test_a_text_is_emptied_if_the_request_speaks_of_it(
-    prompt: str, sent: dict[str, str]
+    prompt: str, sent: dict[str, str], kind: dict[str, Any]
 ) -> None:
     """A small model fills in an empty text for each argument that it has nothing for."""
     pool = office(describe=["Described."])
-    pool.specs.append(
-        spec("describe", "room", "topic?", "owner?", upstream="office", safety=Safety.WRITE)
-    )
+    describe = spec("describe", "room", "topic?", "owner?", upstream="office", safety=Safety.WRITE)
+    describe.input_schema["properties"].update(topic=kind, owner=kind)
+    pool.specs.append(describe)
     owner = "Anna" if "Anna" in prompt else ""
     await acted(
         prompt,
