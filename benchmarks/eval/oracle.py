@@ -412,8 +412,8 @@ class Oracle:
                 said = self.knows.answer if knows else self.knows.unseen
                 tools = schema["properties"]["tool"]["enum"]
                 tool = None if knows else self._tool(tools)
-                needed = tool and (self._lacking or tool)
-                return {"final_answer": said, "missing": needed, "tool": tool}
+                missing = tool and (self._lacking or tool)
+                return {"final_answer": said, "missing": missing, "tool": tool}
             case ["decision", "final_answer", "success"]:
                 return self._conclusion()
             case _:

@@ -208,12 +208,13 @@ class Gatherer:
                     nowhere = absent(question, more, chosen, found)
                     self.absent = [each for each in nowhere if each.casefold() not in self.tools]
                 return iteration, found
-        if options and iteration.outcome is Outcome.FAILURE and not self.plain_patterns:
-            self.plain_patterns = True
-            return await self._searched(tool, question, more)
         if not options or iteration.outcome not in (Outcome.SUCCESS, Outcome.FAILURE):
             return None, []
-        return await self._one_by_one(tool, options[0], question, more)
+        newest, lines = await self._one_by_one(tool, options[0], question, more)
+        if lines or iteration.outcome is Outcome.SUCCESS or self.plain_patterns:
+            return newest, lines
+        self.plain_patterns = True
+        return await self._searched(tool, question, more)
 
     async def _one_by_one(
         self, tool: ToolSpec, terms: Sequence[str], question: str, more: Sequence[str]

@@ -59,6 +59,14 @@ _BASES = re.compile(r"^(\s*(?:\w+ )+?\w+) (?:extends|implements)\b[^{]*")
 """What a class is made of, behind its name: its body may open on the next line."""
 _TAG = re.compile(r"\s*(?::\w+ [^:]+:|(?:[*#]+|//+|--)\s*[@\\]\w+)")
 """How a line of documentation tells of a parameter: `:param name:`, `* @param name`."""
+_REMARK = re.compile(r"\s*(?:(?:\*|--+)(?:\s|$)|- (?![\w.\"'-]+\s*(?::|=>?)))")
+"""How prose begins: a further line of a comment, a comment, an entry of a list that is no key."""
+_DO = re.compile(r"(?<=[\w)\]?!])\s+do$")
+"""What opens a body in Ruby and Elixir, as `{` does elsewhere."""
+_WITHIN = re.compile(r"(?<=\w )(?:[@:]?\w+@?[.:])+(?=\w+[!?]?\s*[({])(?!.*;$)")
+"""What a name that is defined stands within: `function M.name(`, `create table public.name (`."""
+_SIGNED = re.compile(r"\s*([^\W\d][\w']*)(?:\s*,\s*[\w']+)*\s+::\s")
+"""A name and its type, as in Haskell."""
 _BODY = re.compile(r"\s\{(?!\{)")
 _ASSIGNED = re.compile(r"\s*=(?![=>])")
 _METHOD = re.compile(r"\((?:[^()]|\([^()]*\))*\)(?:\s*:\s.*|(?:(?!->)[^()=])*)\{$")
@@ -78,7 +86,7 @@ _STATEMENTS = {
 }
 """Words of programming languages that never come before a name that is defined."""
 BESIDE_SOURCE = (
-    ({"test", "spec", "fixtur", "mock"}, 0.7),
+    ({"test", "spec", "fixtur", "mock", "t"}, 0.7),
     ({"md", "rst", "doc", "exampl", "benchmark"}, 0.8),
     ({"changelog", "chang", "histori", "releas", "lock"}, 0.5),
 )
@@ -250,9 +258,11 @@ def is_local(passage: Passage, line: str) -> bool:
 def defined_in(line: str) -> tuple[str, int] | None:
     """The name that a line defines, by what stands around it, and how many words stand before it:
     `def name(`, `export const NAME =`, `int *name(int x) {`, `name: type`, `self.name =`."""
-    line = _bare(line)
-    if _TAG.match(line):
+    if _TAG.match(line) or _REMARK.match(line):
         return None
+    if signed := _SIGNED.match(line):
+        return signed[1], 0
+    line = _bare(line)
     if macro := _MACRO.match(line):
         return macro[1], 1
     opens = _opens(line)
@@ -266,11 +276,21 @@ def defined_in(line: str) -> tuple[str, int] | None:
             continue
         if name in _STATEMENTS and not (_ASSIGNED.match(after) or (behind and after[:1] == "(")):
             break
-        if _is_defined(before, after.lstrip(), behind):
+        if _is_defined(before, after.lstrip(), behind) and (after.strip() or _ends(before, name)):
             return name, position
         if opens and behind and not after.startswith("&"):
             opening.append((name, position))
     return next((each for each in opening if not each[0].islower()), next(iter(opening), None))
+
+
+def _ends(before: str, name: str) -> bool:
+    """Whether a line may end with a name that it defines. Prose ends with any word, and a field in
+    columns, or with a pointer, ends with its type."""
+    first, *more = before.split()
+    one_blank = re.search(r"\S[ \t]\Z", before) is not None
+    if not one_blank or any(each[0].isdigit() for each in (first, *more)):
+        return False
+    return not name[0].islower() or (first[0].islower() and not more)
 
 
 def _opens(line: str) -> bool:
@@ -282,7 +302,8 @@ def _opens(line: str) -> bool:
 def _bare(line: str) -> str:
     """A line without what may stand around a name beside words, and with `&` for what a type is
     made of."""
-    line = _KEY.sub(r"\1\3:", line.rstrip())
+    line = _KEY.sub(r"\1\3:", _DO.sub(" {", line.rstrip()))
+    line = _WITHIN.sub("", line)
     line = _SIGIL.sub("", _MARK.sub(r"\1", _ASIDE.sub("", line)))
     line = _BASES.sub(r"\1 ", line)
     return _OF_TYPES.sub("&", _ACCESSORS.sub(";", line))

@@ -7,11 +7,12 @@ name of the request. A long answer is shown more of the same.
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 
 from planner.evidence.arithmetic import worked_out
 from planner.evidence.counting import entries
+from planner.evidence.passages import MAX_UNIT, MIN_UNIT
 from planner.evidence.ranking import (
     NOT_COMPARED,
     Alike,
@@ -80,6 +81,8 @@ def selected(
     asked = {*words(question), *words(beside)}
     counted_in = {*top, *best[:MAX_COUNTED]}
     order = list(dict.fromkeys([*top, *best]))
+    after = {(each.source, each.first): each for each in passages}
+    order = [_with_next(each, after) for each in order]
     told = (_told(each, passages, names, asked if each in counted_in else set()) for each in order)
     used = followed(passages, top)[:MAX_FOLLOWED]
     if not whole:
@@ -95,6 +98,25 @@ def _mentions(passages: Sequence[Passage], names: set[str]) -> list[Passage]:
     lines = [line for each in passages for line in mentions(each, names)]
     places = {(line.source, line.heading): line for line in reversed(lines)}
     return sorted([*places.values()][::-1], key=lambda line: not line.heading)
+
+
+def _with_next(passage: Passage, after: Mapping[tuple[str, int], Passage]) -> Passage:
+    """A short passage of a file that was read, with those that follow it, as far as together they
+    are no longer than a unit: what a heading, a comment or an example says goes on there."""
+    whole = passage
+    while passage.upstream and len(whole.text) < MIN_UNIT:  # what a search found has unknown gaps
+        lines = range(whole.last + 1, whole.last + MAX_GAP + 2)
+        following = next(
+            (after[whole.source, n] for n in lines if (whole.source, n) in after), None
+        )
+        if following is None or following.heading != passage.heading or defined(following):
+            break
+        gap = [""] * (following.first - whole.last - 1)
+        text = "\n".join([whole.text, *gap, following.text])
+        if len(text) > MAX_UNIT:
+            break
+        whole = whole.model_copy(update={"last": following.last, "text": text})
+    return whole
 
 
 def subjects(passages: Sequence[Passage], question: str) -> list[Passage]:

@@ -34,7 +34,10 @@ _PART = re.compile(
     rf"[{UPPER}]+(?=[{UPPER}][{LOWER}])|[{UPPER}]?(?:[{LOWER}]|[^\dA-Za-z_{UPPER}])+|[{UPPER}]+|\d+"
 )
 _LATIN = re.compile(r"[\W\d_a-z\xaa-\u024f]")
-_MARKED = re.compile(r"(?<!\w)[@`'\"](\w+)|\b([^\W\d]\w*)\(|(?<=[)\]])\.([^\W\d]\w*)")
+_MARKED = re.compile(
+    r"(?<!\w)(?:@|[`'\"](?=[^\s`'\"]*[`'\"]))(\w+)"  # `"a message"` begins with a word of prose
+    r"|\b([^\W\d]\w*)\(|(?<=[)\]])\.([^\W\d]\w*)"
+)
 SHORT = 3
 """Characters of a word in a script other than the Latin one, or of the beginning of a word, that
 tell something."""

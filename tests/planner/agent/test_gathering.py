@@ -183,6 +183,16 @@ async def test_a_search_that_finds_too_much_is_made_with_fewer_words() -> None:
     assert any("def open_gate" in each.text for each in ran.state.passages)
 
 
+async def test_words_that_are_too_much_together_are_searched_for_one_by_one() -> None:
+    """Refused for its length, a search is not taken for one that knows no flags."""
+    pool = pool_of({"src/gates.py": SOURCE})
+    pool.results["search"] = [ToolResult(outcome=Outcome.FAILURE, text="too many matches")] * 3
+    ran = await gathered(pool)
+    patterns = [each["pattern"] for name, each in pool.calls if name == "search"]
+    assert patterns[3:5] == ["(?i)valu", "(?i)return"]
+    assert any("def open_gate" in each.text for each in ran.state.passages)
+
+
 async def test_a_pattern_matches_names_with_signs_in_them_as_they_are() -> None:
     pool = pool_of({"src/gates.py": SOURCE})
     ran = await gathered(pool, prompt="What does open_gate(x) + [a].b* return?")

@@ -35,6 +35,15 @@ def names(text: str) -> list[str]:
         ("depotContext *depotConnect(const char *ip, int port) {", "depotConnect"),
         ("void Depot::close(int how) {", "close"),
         ("timeout: 30", "timeout"),
+        ("defmodule Depot.Loader do", "Loader"),
+        ("def load do", "load"),
+        ("function Depot:load (key)", "load"),
+        ("function M.load(key)", "load"),
+        ("fun String.toDepot(size: Int): Depot {", "toDepot"),
+        ("CREATE TABLE public.depots (", "depots"),
+        ("load :: Path -> IO Depot", "load"),
+        ("  - name: depot", "name"),
+        ("module Depot", "Depot"),
     ],
 )
 def test_a_line_defines_the_name_that_it_is_about(line: str, name: str) -> None:
@@ -55,6 +64,12 @@ def test_a_line_defines_the_name_that_it_is_about(line: str, name: str) -> None:
         "The parser reads its_limit once in a run",
         "    :param close_it: whether to close it",
         "     * @param close_it whether to close it",
+        " * - On iOS; this opens the depot",
+        "-- of the depot. If in doubt, DO NOT USE THIS.",
+        "     Defaults to 20 messages",
+        "is used by default",
+        "\tMaxTries int",
+        "\tdepot    *Depot",
     ],
 )
 def test_a_use_defines_nothing(line: str) -> None:

@@ -35,6 +35,14 @@ def test_each_name_is_defined_among_the_first() -> None:
     assert [first.source, second.source] == ["a.py", "c.py"]
 
 
+def test_a_heading_is_shown_with_what_stands_below_it() -> None:
+    noise = "\n\n".join(f"# workers {place}\nPLACE_{place} = 1" for place in range(60))
+    text = "=head2 workers\n\n  $depot->workers;\n\nThe default is 4.\n"
+    found = [*of_file("depot.pod", text, "files"), *passages(noise=noise)]
+    texts = [each.text for each in selected(found, "workers", [], 900, [])]
+    assert any("workers" in each and "The default is 4." in each for each in texts)
+
+
 def test_the_lines_that_use_it_are_shown() -> None:
     """However many other lines have words of the request."""
     noise = "\n\n".join(f"# which calls are made, {place}\nCALL_{place} = 1" for place in range(60))

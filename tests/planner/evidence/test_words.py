@@ -5,7 +5,7 @@ import time
 import pytest
 
 from planner.evidence.search_terms import searches
-from planner.evidence.words import beginning, is_name, tokens, words
+from planner.evidence.words import beginning, is_name, named, tokens, words
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,16 @@ def test_a_long_token_is_read_once() -> None:
     started = time.process_time()
     assert not is_name("A" * 200_000)
     assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("what is `depot` or 'Gate'", {"depot", "Gate"}),
+        ('I get "wrong password or no key found"', set()),
+        ("don't use 'two words'", set()),
+        ("open() and @cached", {"open", "cached"}),
+    ],
+)
+def test_a_quoted_word_is_a_name_and_a_quoted_message_is_none(text: str, names: set[str]) -> None:
+    assert named(text) == names
