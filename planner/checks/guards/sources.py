@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, product
+from itertools import product
 from typing import Any, NamedTuple
 
 from rapidfuzz import fuzz, process
@@ -10,13 +10,13 @@ from rapidfuzz import fuzz, process
 from planner.checks.claims import claims, holds, is_value, numbers_in
 from planner.checks.forms import is_path
 from planner.checks.grounding import (
-    SCALES,
     chosen,
     gathered,
     given_paths,
     leaves,
     strings,
 )
+from planner.checks.guards.amounts import Numbers
 from planner.checks.guards.arguments import parameter, takes_path
 from planner.checks.guards.results import empty
 from planner.checks.validation import choices
@@ -39,11 +39,6 @@ NEAR = 60
 MAX_PLAIN_NUMBER = 1
 """A number up to this one needs no source: it is a flag or a count."""
 MAX_IN_WORDS = 20
-MAX_OPERANDS = 40
-"""The newest numbers, from two of which another may follow."""
-MAX_FEES = 8
-"""The first numbers of a request that may be added to a share."""
-SMALLEST_AMOUNT = 0.01
 MAX_CANDIDATES = 40
 """Values that a model may choose an argument from."""
 MIN_TELLING = 4
@@ -58,7 +53,6 @@ _CODE_VALUE = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]|@")
 _DATE_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{1,2}:\d{2}(?::\d{2})?")
 
 
-_RATE = re.compile(r"[\d.,]+(?=\s?[%％٪])")
 _EXPLAINED = re.compile(r"(?<![\w.])(\d{1,3})\s*[=:]\s*(?=[^\W\d])")
 """A number and what it means."""
 
@@ -123,8 +117,7 @@ def unseen(
     addresses, paths and amounts. Free text is the model's own; dates are spelled in many ways; a
     number may follow from two others, from one and what the user `asked`, or have a meaning by the
     definition of its tool."""
-    rates = numbers_in("\n".join(_RATE.findall(asked)))
-    numbers = _Numbers(numbers_in(seen), numbers_in(asked)[:MAX_FEES], rates)
+    numbers = Numbers.of(seen, asked)
     return [
         Guess(argument, value)
         for argument, each in arguments.items()
@@ -186,37 +179,7 @@ _PLACE_ARGUMENT = re.compile(r"(?i:(?:channel|account|recipient)s?(?:_?name)?)$"
 plain word as its name."""
 
 
-class _Numbers(NamedTuple):
-    """The numbers that an amount may come from."""
-
-    seen: Sequence[float]
-    asked: Sequence[float]
-    """Those of the request."""
-    rates: Sequence[float]
-    """Its percentages."""
-
-    def lead_to(self, amount: float) -> bool:
-        """Whether an amount is one of them, in whatever unit, or follows from them."""
-        in_unit = (number * scale for number in self.seen for scale in SCALES)
-        found = (self.seen, in_unit, self._of_two(), self._shares())
-        return any(abs(amount - each) < SMALLEST_AMOUNT / 2 for each in chain(*found))
-
-    def _of_two(self) -> Iterator[float]:
-        newest = self.seen[-MAX_OPERANDS:]
-        for first, second in product(newest, newest):
-            yield from (first + second, first - second, first * second)
-
-    def _shares(self) -> Iterator[float]:
-        """So many percent, as the request says, of a number, and the number with them, also with
-        another number of the request added or taken off: "plus 19.5% and a fee of 5"."""
-        for number, rate in product(self.seen[-MAX_OPERANDS:], self.rates):
-            share = number * rate / 100
-            for each in (share, number + share, number - share):
-                yield from (each, *(each + fee for fee in self.asked))
-                yield from (each - fee for fee in self.asked)
-
-
-def _has_no_source(value: Any, seen: str, numbers: _Numbers, known_only: bool) -> bool:
+def _has_no_source(value: Any, seen: str, numbers: Numbers, known_only: bool) -> bool:
     """`known_only`: whether a number has to stand there, however small it is."""
     match value:
         case bool():

@@ -1,0 +1,52 @@
+"""Whether an amount follows from the numbers that were seen."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain, product
+from typing import NamedTuple, Self
+
+from planner.checks.claims import numbers_in
+from planner.checks.grounding import SCALES
+
+MAX_OPERANDS = 40
+"""The newest numbers, from two of which another may follow."""
+MAX_FEES = 8
+"""The first numbers of a request that may be added to a share."""
+SMALLEST_AMOUNT = 0.01
+_RATE = re.compile(r"[\d.,]+(?=\s?[%％٪])")
+
+
+class Numbers(NamedTuple):
+    """The numbers that an amount may come from."""
+
+    seen: Sequence[float]
+    asked: Sequence[float]
+    """Those of the request."""
+    rates: Sequence[float]
+    """Its percentages."""
+
+    @classmethod
+    def of(cls, seen: str, asked: str) -> Self:
+        """Those of what was seen, and of the request."""
+        rates = numbers_in("\n".join(_RATE.findall(asked)))
+        return cls(numbers_in(seen), numbers_in(asked)[:MAX_FEES], rates)
+
+    def lead_to(self, amount: float) -> bool:
+        """Whether an amount is one of them, in whatever unit, or follows from them."""
+        in_unit = (number * scale for number in self.seen for scale in SCALES)
+        found = (self.seen, in_unit, self._of_two(), self._shares())
+        return any(abs(amount - each) < SMALLEST_AMOUNT / 2 for each in chain(*found))
+
+    def _of_two(self) -> Iterator[float]:
+        newest = self.seen[-MAX_OPERANDS:]
+        for first, second in product(newest, newest):
+            yield from (first + second, first - second, first * second)
+
+    def _shares(self) -> Iterator[float]:
+        """So many percent, as the request says, of a number, and the number with them, also with
+        another number of the request added or taken off: "plus 19.5% and a fee of 5"."""
+        for number, rate in product(self.seen[-MAX_OPERANDS:], self.rates):
+            share = number * rate / 100
+            for each in (share, number + share, number - share):
+                yield from (each, *(each + fee for fee in self.asked))
+                yield from (each - fee for fee in self.asked)
