@@ -205,21 +205,20 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
     shown: list[str] = []
     pins = Pins()
     try:
-        held = {name: pins.held(identity(name, each)) for name, each in settings.upstreams.items()}
+        held = [
+            tool
+            for name, upstream in settings.upstreams.items()
+            for tool in pins.held(identity(name, upstream))
+        ]
         for named in names:
             name, _, digest = named.partition("@")
             meant = [
                 each
-                for waiting in held.values()
-                for each in waiting
+                for each in held
                 if name in (each.upstream, each.tool, f"{each.upstream}.{each.tool}")
             ]
             if not meant:
-                every = [
-                    one_line(f"{each.upstream}.{each.tool}")
-                    for waiting in held.values()
-                    for each in waiting
-                ]
+                every = [one_line(f"{each.upstream}.{each.tool}") for each in held]
                 raise ConfigError(
                     f"--accept {name}: no tool of that name is held back. "
                     + (f"Held back are: {', '.join(every)}" if every else "No tool is held back.")

@@ -15,8 +15,9 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
+from planner.errors import ConfigError, PlanloomError
 from server.abilities import ABILITIES
-from server.text import plain, read_text
+from server.text import clean, plain, read_text
 
 # Imports of the server wait until a command needs them: FastMCP alone takes a second. The settings
 # come before them, so that a mistake in them is reported at once.
@@ -84,13 +85,9 @@ def main() -> None:
     if sys.stdin is None:  # who starts us has closed it
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         sys.stdin = os.fdopen(0, closefd=False)
-    from planner.errors import PlanloomError
-
     try:
         app()
     except PlanloomError as error:
-        from server.text import clean
-
         typer.echo(f"planloom: {clean(str(error))}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
@@ -470,8 +467,6 @@ def _with_input(question: str) -> str:
 
 
 def _read_schema(file: Path) -> dict[str, Any]:
-    from planner.errors import ConfigError
-
     try:
         schema = json.loads(read_text(file))
     except (ValueError, RecursionError) as error:

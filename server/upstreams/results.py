@@ -178,14 +178,14 @@ def is_tool_name(name: str) -> bool:
 def unusable(tool: mcp_types.Tool) -> str | None:
     """Why a valid tool cannot be offered to a model, whose prompts have names as they are; None if
     it can."""
-    shown = one_line(clean(tool.name))
+    shown = one_line(tool.name)
     if not is_tool_name(tool.name):
         return f"{shown}: the name of the tool has other characters than names in code"
     arguments = tool.input_schema.get("properties", {})
     named = arguments if isinstance(arguments, dict) else {}
     wrong = [each for each in named if not _ARGUMENT_NAME.fullmatch(each)]
     if wrong:
-        name = one_line(clean(wrong[0]))
+        name = one_line(wrong[0])
         return f"{shown}: the argument {name!r} has other characters than names in code"
     return None
 

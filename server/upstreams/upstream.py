@@ -61,7 +61,7 @@ class Upstream:
         launcher: Launcher,
         pins: Pins,
         redactor: Redactor,
-        for_operator: bool = True,
+        for_operator: bool,
     ) -> None:
         self.name = name
         self.settings = settings
@@ -104,19 +104,16 @@ class Upstream:
                         self.name, self.settings, self._launcher, self._redactor
                     )
                 except ValueError as error:  # nothing to connect to: another try does not help
-                    self._become(UpstreamState.FAILED, self._scrub(str(error)))
+                    self._fail(str(error))
                     return
                 except OSError as error:  # no file left to open, for example
-                    self._become(
-                        UpstreamState.FAILED, self._scrub(f"it cannot be started: {error}")
-                    )
+                    self._fail(f"it cannot be started: {error}")
                     await anyio.sleep(delay)
                     delay = min(2 * delay, MAX_DELAY_SECONDS)
                     continue
                 self._connection = connection
-                self._become(
-                    UpstreamState.STARTING, self._error
-                )  # the last try's, until one succeeds
+                # With the last try's error, until one succeeds.
+                self._become(UpstreamState.STARTING, self._error)
                 self._was_ready = await self._start(connection)
                 if self._was_ready:
                     started = anyio.current_time()
@@ -202,10 +199,8 @@ class Upstream:
                     return _failed(text, answered=not (unread or connection.lost))
                 self._lose(connection, str(error))
             except InputRequiredRoundsExceededError as error:
-                return _failed(
-                    f"{self.name} asked for input {error.max_rounds} times, which is the limit",
-                    False,
-                )
+                text = f"{self.name} asked for input {error.max_rounds} times, which is the limit"
+                return _failed(text, False)
             except ValidationError as error:
                 text = f"{self.name} answered {name}, but its answer is not a tool result"
                 return _failed(self._scrub(f"{text}: {error.errors()[0]['msg']}"), False)
@@ -339,8 +334,11 @@ class Upstream:
             if said and not self._for_operator:  # it may be about other callers
                 log.warning("%s: %s", self.name, self._scrub(why + said))
                 said = ""
-            self._become(UpstreamState.FAILED, self._scrub(why + said))
+            self._fail(why + said)
         connection.lose()
+
+    def _fail(self, why: str) -> None:
+        self._become(UpstreamState.FAILED, self._scrub(why))
 
     def _become(self, state: UpstreamState, error: str | None = None) -> None:
         if self.state == UpstreamState.CLOSED:

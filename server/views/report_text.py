@@ -160,7 +160,7 @@ def _calls(found: Report) -> list[ActionToolCall]:
 
 def _waiting(found: Report) -> ActionToolCall | None:
     asked = [call for call in _calls(found) if call.approval and call.approval.approved is None]
-    return asked[-1] if asked and found.status == "running" else None
+    return asked[-1] if asked else None
 
 
 def _decided(call: ActionToolCall) -> str:

@@ -87,9 +87,9 @@ async def try_on_terminal(
 
 def show_last(settings: Settings, named: Sequence[str], write: bool) -> int:
     """Show the results on record, of these models or of all."""
-    names = {"{},{}".format(*_pair(each)) for each in named}
+    pairs = [_pair(each) for each in named]
     measured = [
-        each for each in load_results().measured if not names or f"{each.fast},{each.full}" in names
+        each for each in load_results().measured if not pairs or (each.fast, each.full) in pairs
     ]
     if not measured:
         what = f"{', '.join(named)}: not measured yet" if named else "Nothing was measured yet"
