@@ -23,11 +23,11 @@ import psutil
 import pytest
 from fastmcp import Client
 from fastmcp.exceptions import ToolError
-from faults import ANSWER, QUESTION
 from generated import fitting
 from mcp import MCPError
 from ollama_replies import Answer, Hang, Reply
 from paths import SUPPORT
+from planted import ANSWER, QUESTION
 from replies import found
 from scripted_ollama import Request, ScriptedOllama
 from serving import LONG, Caller, Place, bearer, connected, served, text, until, upstream

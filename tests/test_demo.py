@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 from replies import found
 from scripted_ollama import ScriptedOllama
 from serving import LONG, TRIAL_FILES, Place
 
 from benchmarks import picture
 
-ROOT = Path(__file__).parent.parent
 FERRY = ROOT / "examples" / "ferry"
 LINE = "MAX_BAG_KG = 25"
 

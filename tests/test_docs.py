@@ -24,6 +24,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from paths import ROOT
 from planted import CLASS
 from replies import found
 from scripted_ollama import FAST, FULL, ScriptedOllama
@@ -35,12 +36,11 @@ from server.app import build
 from server.cli import commands as cli
 from server.config_file import load_settings
 
-HOUSE = Path(__file__).parent.parent
-README = HOUSE / "README.md"
-INDEX = HOUSE / "docs" / "README.md"
-DOCS = sorted((HOUSE / "docs").glob("*.md"))
-PAGES = [README, HOUSE / "CONTRIBUTING.md", HOUSE / "CHANGELOG.md", *DOCS]
-TROUBLESHOOTING = HOUSE / "docs" / "troubleshooting.md"
+README = ROOT / "README.md"
+INDEX = ROOT / "docs" / "README.md"
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS]
+TROUBLESHOOTING = ROOT / "docs" / "troubleshooting.md"
 
 CHECKED = {"sh", "yaml", "json", "python"}
 SHOWN = {"", "text", "markdown", "mermaid"}
@@ -115,7 +115,7 @@ def anchors(page: Path) -> set[str]:
 
 def source(*folders: str) -> str:
     return "\n".join(
-        file.read_text("utf-8") for folder in folders for file in (HOUSE / folder).rglob("*.py")
+        file.read_text("utf-8") for folder in folders for file in (ROOT / folder).rglob("*.py")
     )
 
 
@@ -185,18 +185,18 @@ def understand(words: list[str]) -> None:
         case "make", targets:
             assert all(re.search(rf"^{target}:", makefile(), re.M) for target in targets)
         case "pytest", _:
-            assert all(any(HOUSE.glob(word)) for word in given if word.startswith("tests/"))
+            assert all(any(ROOT.glob(word)) for word in given if word.startswith("tests/"))
         case "npx" | "uvx", _ if "planloom" in given:
             accepted(cli.app, given[given.index("planloom") + 1 :])
         case name, _:
-            assert name in ELSEWHERE or (HOUSE / program).is_file(), program
+            assert name in ELSEWHERE or (ROOT / program).is_file(), program
     for extra in re.findall(r"\[(\w+)\]", " ".join(given)):
-        project = tomllib.loads((HOUSE / "pyproject.toml").read_text("utf-8"))["project"]
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
         assert extra in project["optional-dependencies"]
 
 
 def makefile() -> str:
-    return (HOUSE / "Makefile").read_text("utf-8")
+    return (ROOT / "Makefile").read_text("utf-8")
 
 
 def named(app: typer.Typer, words: list[str]) -> tuple[Any, list[str]]:
@@ -286,7 +286,7 @@ def test_files_are_there(page: Path) -> None:
     ours = re.compile(r"(?:planner|server|tests|benchmarks|examples|docs)/[\w./*-]*")
     named = [code.split(":")[0] for code in codes(page) if ours.fullmatch(code.split(":")[0])]
     named = [name for name in named if name != "server/discover"]  # a method of MCP
-    assert [name for name in named if not any(HOUSE.glob(name.rstrip("/")))] == []
+    assert [name for name in named if not any(ROOT.glob(name.rstrip("/")))] == []
 
 
 @pytest.mark.anyio
@@ -296,7 +296,7 @@ async def test_tools_resources_and_prompts_are_there(place: Place) -> None:
         prompts = {prompt.name for prompt in await client.list_prompts()}
         resources = {str(each.uri) for each in await client.list_resources()}
         resources |= {each.uri_template for each in await client.list_resource_templates()}
-    page = (HOUSE / "docs" / "tools.md").read_text("utf-8")
+    page = (ROOT / "docs" / "tools.md").read_text("utf-8")
     table = page.partition("\n## Tools\n")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.M)) == tools
     told = [code for page in PAGES for code in codes(page)]
@@ -313,7 +313,7 @@ def said() -> str:
     return "\n".join(
         filled(node, "…").replace("\n", " ")
         for folder in ("planner", "server")
-        for file in (HOUSE / folder).rglob("*.py")
+        for file in (ROOT / folder).rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text("utf-8")))
         if isinstance(node, ast.JoinedStr | ast.Constant)
     )
@@ -336,7 +336,7 @@ def section(title: str) -> list[str]:
 
 
 def test_every_finding_of_the_doctor_is_explained() -> None:
-    tree = ast.parse((HOUSE / "server" / "cli" / "doctor.py").read_text("utf-8"))
+    tree = ast.parse((ROOT / "server" / "cli" / "doctor.py").read_text("utf-8"))
     findings = {
         filled(node.args[0], "NAME")
         for node in ast.walk(tree)

@@ -19,12 +19,13 @@ import psutil
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport as ClientStdio
-from faults import ANSWER, CATALOGUE, QUESTION, Fault, faulty, obliging, seen
+from faults import CATALOGUE, Fault, faulty, obliging, seen
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
 from ollama_replies import Hang
+from planted import ANSWER, QUESTION
 from replies import found
 from scripted_ollama import ScriptedOllama
 from serving import (

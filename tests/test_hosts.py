@@ -17,7 +17,7 @@ import pytest
 from fastmcp import Client
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from ollama_replies import Hang
-from planted import CLASS, CONSTANT, VALUE
+from planted import ANSWER, CLASS, CONSTANT, VALUE
 from replies import found
 from scripted_ollama import ScriptedOllama
 from serving import LONG, Place, script_two_steps, text, upstream
@@ -31,7 +31,6 @@ from server.mcp.roots import CallersProject
 pytestmark = pytest.mark.anyio
 
 QUESTION = f"In which file and line is {CLASS} defined?"
-ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 CLIENT = {"name": "host", "version": "1"}
 
 

@@ -12,20 +12,20 @@ import anyio
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
+from paths import ROOT
 from scripted_ollama import FULL, ScriptedOllama
 from serving import LONG
 from trial_model import measured, right
 
 pytestmark = pytest.mark.outside
 
-HOUSE = Path(__file__).parent.parent
 UV = str(Path(sys.executable).with_name("uv"))
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
-    done(UV, "build", "--quiet", "--wheel", "--out-dir", str(folder), str(HOUSE))
+    done(UV, "build", "--quiet", "--wheel", "--out-dir", str(folder), str(ROOT))
     (wheel,) = folder.glob("*.whl")
     return wheel
 
@@ -43,9 +43,9 @@ def test_the_wheel_holds_the_prompts_and_the_shipped_upstreams(wheel: Path) -> N
     with ZipFile(wheel) as archive:
         names = archive.namelist()
         shipped = archive.read("planloom/server/upstreams.yaml")
-    assert shipped == (HOUSE / "upstreams.yaml").read_bytes()
+    assert shipped == (ROOT / "upstreams.yaml").read_bytes()
     prompts = {
-        f"planloom/planner/prompts/{each.name}" for each in HOUSE.glob("planner/prompts/*.txt")
+        f"planloom/planner/prompts/{each.name}" for each in ROOT.glob("planner/prompts/*.txt")
     }
     assert prompts
     assert prompts <= set(names)
@@ -68,7 +68,7 @@ def test_an_installed_planloom_serves_a_client_by_its_own_entry(
     planloom = str(tmp_path / "bin" / "planloom")
     home = {"HOME": str(tmp_path / "home"), "XDG_STATE_HOME": str(tmp_path / "state")}
     done(planloom, "init", **home)
-    printed = done(planloom, "init", "--client", "cursor", "--project", str(HOUSE), **home)
+    printed = done(planloom, "init", "--client", "cursor", "--project", str(ROOT), **home)
     entry = json.loads(printed)["mcpServers"]["planloom"]
     own = tmp_path / "home" / ".config" / "planloom" / "upstreams.yaml"
     assert "serena:" in own.read_text("utf-8")
@@ -103,7 +103,7 @@ def test_it_works_beside_other_packages_of_the_names_it_has_inside(
     done(python, "-m", "pip", "install", "--quiet", str(wheel))
     done(python, "-c", "import planner, server; assert planner.theirs and server.theirs")
     home = without_upstreams(tmp_path)
-    assert "plan_and_answer" in served(planloom, ["serve", "--project", str(HOUSE)], home)
+    assert "plan_and_answer" in served(planloom, ["serve", "--project", str(ROOT)], home)
     with ScriptedOllama(handler=right) as ollama:
         table = done(planloom, "try", FULL, OLLAMA_HOST=ollama.host, **home)
     assert measured(table)[FULL] == ["12", "0", "0"]
@@ -124,7 +124,7 @@ def test_pipx_installs_it_beside_other_packages_of_those_names(wheel: Path, tmp_
     (python,) = (str(each) for each in (tmp_path / "pipx").glob("venvs/planloom/bin/python"))
     done(python, "-c", "import planner, server; assert planner.theirs and server.theirs")
     home = without_upstreams(tmp_path)
-    assert "plan_and_answer" in served(planloom, ["serve", "--project", str(HOUSE)], home)
+    assert "plan_and_answer" in served(planloom, ["serve", "--project", str(ROOT)], home)
     done(*pipx, "uninstall", "planloom", **places)
     assert not Path(planloom).exists()
 

@@ -15,6 +15,7 @@ import pyte
 import pytest
 from ollama_replies import Hang
 from on_terminal import HEIGHT, WIDTH, on_terminal
+from paths import ROOT
 from pyte.screens import Char
 from replies import found
 from rich.console import Console
@@ -25,7 +26,7 @@ from serving import TRIAL_FILES, Place, free_port
 
 from server.cli.trial.project import QUESTIONS, write_project
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = ROOT / "docs"
 QUESTION = QUESTIONS[4].text
 ANSWER = "Open port 8473."
 SAME = (

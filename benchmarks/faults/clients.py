@@ -14,9 +14,9 @@ import anyio
 import anyio.to_thread
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
-from faults import ANSWER, QUESTION, faulty, obliging, seen
+from faults import faulty, obliging, seen
 from ollama_replies import Hang
-from planted import CLASS
+from planted import ANSWER, CLASS, QUESTION
 from replies import found, of_many_steps
 from scripted_ollama import Request, ScriptedOllama
 from serving import Caller, Place, Progress, called, end, until

@@ -19,7 +19,7 @@ import uvicorn
 from fastmcp import FastMCP
 from hypothesis import given
 from hypothesis import strategies as st
-from in_memory import READ, DictionaryPool, Fast, planned, spec
+from in_memory import READ, WRITE, DictionaryPool, Fast, planned, spec
 from inline_snapshot import snapshot
 from mcp import MCPError
 from mcp_types import ElicitResult as RawElicitResult
@@ -763,7 +763,6 @@ def test_the_strictest_policy_is_never_looser_than_any(policies: list[Policy]) -
 
 # The planner, whoever decides
 
-WRITE = spec("write_file", "path", "text", safety=Safety.WRITE)
 NOTE = {"path": "jobs/secert.py", "text": "hello"}
 FILES = {"jobs/secret.py": "old"}
 

@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from ollama_replies import Answer, Drop, ErrorLine, Garbage, Hang, HttpError, NoEnd, Reply
-from planted import CLASS
+from planted import ANSWER, CLASS, QUESTION
 from replies import conclusion, found
 from scripted_ollama import FAST, Request, ScriptedOllama
 from serving import Called, Place, text
 
 FAULTY = Path(__file__).with_name("faulty_upstream.py")
-QUESTION = f"What is {CLASS}, and in which file?"
-ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 SHORT = 0.5
 """Seconds: the time limit of what hangs."""
 

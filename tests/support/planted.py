@@ -19,6 +19,8 @@ class {CLASS}:
 def {FUNCTION}() -> int:
     return {CLASS}().run()
 '''
+QUESTION = f"What is {CLASS}, and in which file?"
+ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 
 
 def plant(project: Path) -> None:

@@ -1,10 +1,16 @@
-"""Events as a test writes them down."""
+"""Events and records as a test writes them down."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from planner.events import ArgumentsWritten, Event, ToolCalled, ToolReturned, ToolSelected
+from planner.protocol import RunRequest
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
+from server.journal.base import Journal, RunWriter
+from server.journal.records import NewRun, RunSetup
+
+MADE = RunSetup(planloom="1", fast="f", full="g", context_tokens=(1, 1))
 
 
 def numbered(events: Iterable[Event]) -> list[Event]:
@@ -30,3 +36,8 @@ def state_with(result: str) -> RunState:
     return RunState(
         iterations=[Iteration(0, 1, "read", "", outcome=Outcome.SUCCESS, result=result)]
     )
+
+
+async def begun(journal: Journal, run_id: str, *, caller: str = "me", **options: Any) -> RunWriter:
+    request = RunRequest(prompt=f"prompt of {run_id}")
+    return await journal.begin(NewRun(run_id, caller, request, MADE, **options))

@@ -14,10 +14,10 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from paths import OUTSIDE, ROOT
 
-HOUSE = Path(__file__).parents[2]
-PROGRAMS = HOUSE / "tests" / "outside" / "clients"
-ENVIRONMENTS = HOUSE / ".venv" / "clients"
+PROGRAMS = OUTSIDE / "clients"
+ENVIRONMENTS = ROOT / ".venv" / "clients"
 NODE_BIN = PROGRAMS / "node_modules" / ".bin"
 
 PATIENCE = 180.0

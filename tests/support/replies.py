@@ -48,6 +48,11 @@ def plan(tool: str, *later: str, objective: str = "Read the file") -> dict[str, 
     }
 
 
+def steps(*calls: tuple[str, str]) -> dict[str, Any]:
+    """A plan of these objectives, each with its tool."""
+    return {"steps": [{"objective": objective, "tool": tool} for objective, tool in calls]}
+
+
 def move_on(tool: str, objective: str, *later: str) -> dict[str, Any]:
     return {
         "decision": "move_on",

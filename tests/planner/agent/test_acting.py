@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from in_memory import DictionaryPool, Fast, Ran, approve, planned, spec
 from inline_snapshot import snapshot
-from replies import beside_record, conclusion, deed, found, was_done
+from replies import beside_record, conclusion, deed, found, steps, was_done
 
 from planner.checks.guards.sources import candidates, not_named, unseen, without_guesses
 from planner.checks.guards.widening import siblings
@@ -42,10 +42,6 @@ NOTHING = ToolResult(outcome=Outcome.FAILURE, text="ValueError: No events found.
 def office(**results: list[str | ToolResult]) -> DictionaryPool:
     tools = [FIND_EVENTS, LIST_ROOMS, READ_ROOM, ADD_GUEST, POST, CANCEL]
     return DictionaryPool({}, specs=tools, results=dict(results))
-
-
-def steps(*calls: tuple[str, str]) -> dict[str, Any]:
-    return {"steps": [{"objective": objective, "tool": tool} for objective, tool in calls]}
 
 
 async def acted(

@@ -6,6 +6,7 @@ import pytest
 from in_memory import (
     LIST,
     SEARCH,
+    WRITE,
     DictionaryPool,
     Fast,
     Ran,
@@ -46,7 +47,6 @@ EDIT = ToolSpec(
     safety=Safety.WRITE,
 )
 SWAP = spec("swap", "file_path", "needle", "repl", safety=Safety.WRITE)
-WRITE = spec("write_file", "path", "text", safety=Safety.WRITE)
 GATES = "OPEN_HOURS = 8\n\n\ndef open_gate(name):\n    return name\n"
 USE = "from gates import open_gate\n\nopen_gate('north')\n"
 SHOWN = {"path": "some.txt", "edits": [{"before": "OLD_TEXT", "after": "NEW_TEXT"}]}

@@ -15,7 +15,7 @@ from in_memory import (
     spec,
 )
 from inline_snapshot import snapshot
-from replies import beside_record, conclusion, deed, found, was_done
+from replies import beside_record, conclusion, deed, found, steps, was_done
 
 from planner.agent import cut_short
 from planner.errors import ModelUnavailable
@@ -49,10 +49,6 @@ def office(*posted: str | ToolResult) -> DictionaryPool:
         "append_to_file": ["Appended."],
     }
     return DictionaryPool({}, specs=specs, results=results)
-
-
-def steps(*calls: tuple[str, str]) -> dict[str, Any]:
-    return {"steps": [{"objective": objective, "tool": tool} for objective, tool in calls]}
 
 
 TWO = steps(("Say hello", "post"), ("Say bye", "post"))

@@ -9,7 +9,7 @@ from in_memory import READ, DictionaryPool, Fast, Hangs, planned
 from inline_snapshot import snapshot
 from jsonschema import Draft202012Validator
 from ollama_replies import Answer, Drop
-from planted import CLASS, CONSTANT, SOURCE, VALUE
+from planted import ANSWER, CLASS, CONSTANT, QUESTION, SOURCE, VALUE
 from replies import conclusion, found, nowhere, plan, second
 from scripted_ollama import FULL, Request, ScriptedOllama
 from serving import Place, text
@@ -19,8 +19,6 @@ from planner.protocol import Limits
 
 pytestmark = pytest.mark.anyio
 
-QUESTION = f"What is {CLASS}, and in which file?"
-ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 PLACE: dict[str, Any] = {
     "type": "object",
     "properties": {"file": {"type": "string", "pattern": r"\.py$"}, "line": {"type": "integer"}},

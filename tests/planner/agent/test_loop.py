@@ -25,7 +25,7 @@ from in_memory import (
     spec,
 )
 from ollama_replies import Answer
-from planted import CLASS, CONSTANT, FUNCTION, SOURCE, VALUE
+from planted import ANSWER, CLASS, CONSTANT, FUNCTION, QUESTION, SOURCE, VALUE
 from pydantic import ValidationError
 from replies import conclusion, deep, found, move_on, nowhere, plan, second, stay, was_done, words
 from scripted_ollama import ScriptedOllama
@@ -42,8 +42,6 @@ from server.views.report import report
 
 pytestmark = pytest.mark.anyio
 
-QUESTION = f"What is {CLASS}, and in which file?"
-ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 READ_ANSWER = f"read_file says that {ANSWER}"
 UNNAMED = "Please greet me"
 """A request with words to look up that no file holds."""

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from messages import COLOUR, user
 from ollama_replies import Answer, Drop, ErrorLine, Garbage, Hang, HttpError, NoEnd, Reply
-from planted import CLASS, CONSTANT, FUNCTION, VALUE
+from planted import ANSWER, CLASS, CONSTANT, FUNCTION, VALUE
 from replies import found, move_on, nowhere, plan, second, words
 from scripted_ollama import FAST, FULL, hung_up
 from scripted_openai import ScriptedOpenAI
@@ -45,7 +45,6 @@ pytestmark = pytest.mark.anyio
 
 KEY = "sk-local-0123456789abcdef"
 QUESTION = f"In which file is {CLASS} defined?"
-ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from inline_snapshot import snapshot
 from ollama_replies import Drop, Hang, HttpError, Reply
 from on_terminal import on_terminal
 from paths import ROOT
-from planted import CLASS
+from planted import ANSWER, CLASS, QUESTION
 from replies import deed, found
 from scripted_ollama import FAST, FULL, ScriptedOllama
 from serving import LONG, Place, end, until, wait_until
@@ -23,8 +23,6 @@ from server.journal import journal_for
 
 pytestmark = pytest.mark.anyio
 
-QUESTION = f"What is {CLASS}, and in which file?"
-ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 SHELL = {"SHELL": "/bin/bash"}
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 from ollama_replies import Hang
-from planted import CLASS
+from planted import ANSWER, CLASS, QUESTION
 from replies import conclusion, found, nowhere, plan
 from scripted_ollama import FAST, FULL, ScriptedOllama
 from serving import LONG, Place, SharedUpstream, end, normalised, upstream, wait_until
@@ -25,8 +25,6 @@ from server.cli.doctor import do_without
 from server.config_file import load_settings, shipped_file
 
 MainHere = Callable[..., tuple[Any, str, str]]
-QUESTION = f"What is {CLASS}, and in which file?"
-ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 
 
 @pytest.fixture

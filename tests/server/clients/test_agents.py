@@ -18,7 +18,7 @@ import pytest
 from host_model import Call, HostModel
 from inline_snapshot import external_file
 from ollama_replies import Hang
-from planted import CLASS
+from planted import ANSWER, CLASS
 from remote_client import PATIENCE, command, pinned, with_node
 from replies import conclusion, found
 from scripted_ollama import ScriptedOllama
@@ -30,7 +30,6 @@ from benchmarks.clients import OBSERVED, Row
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 
 QUESTION = {"prompt": f"What is {CLASS}, and in which file?"}
-ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 NOTE = {"prompt": "Note it", "tool": "append_note", "arguments": {"text": "bring milk"}}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from inline_snapshot import external_file
 from ollama_replies import Hang
-from planted import CLASS, CONSTANT, VALUE
+from planted import ANSWER, CONSTANT, QUESTION, VALUE
 from remote_client import PATIENCE, pinned, with_node
 from replies import found
 from scripted_ollama import ScriptedOllama
@@ -23,8 +23,6 @@ from benchmarks.clients import OBSERVED, Row
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 
-QUESTION = f"What is {CLASS}, and in which file?"
-ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 OTHER_QUESTION = f"What is {CONSTANT}, and in which file?"
 OTHER_ANSWER = f"`{CONSTANT}` is {VALUE}, in jobs/secret.py, line 3."
 

@@ -21,7 +21,7 @@ from markdown_it import MarkdownIt
 from notes import noted
 from ollama_replies import Drop, Hang
 from paths import OUTSIDE, ROOT
-from planted import CLASS, CONSTANT, VALUE
+from planted import ANSWER, CLASS, CONSTANT, VALUE
 from replies import deed, found, plan, was_done
 from scripted_ollama import ScriptedOllama, hung_up
 from serving import LONG, Place, normalised, script_two_steps, served, until
@@ -45,7 +45,6 @@ pytestmark = pytest.mark.anyio
 
 KEY = "mine-0123456789abcdef"
 QUESTION = f"In which file is {CLASS} defined?"
-ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 RETURNS = f"What does {CLASS} return?"
 
 

@@ -18,7 +18,7 @@ from mcp_types import (
     TextContent,
     TextResourceContents,
 )
-from planted import CLASS
+from planted import ANSWER, QUESTION
 from replies import conclusion, found
 from scripted_ollama import ScriptedOllama
 from serving import Place, end, normalised, text
@@ -26,8 +26,6 @@ from serving import Place, end, normalised, text
 pytestmark = pytest.mark.anyio
 
 ERAS = ("memory", "memory-legacy")
-QUESTION = f"What is {CLASS}, and in which file?"
-ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 ONE, ANOTHER = "one-caller-0123456789abc", "another-caller-0123456789"
 CLIENT = {"name": "old", "version": "1"}
 LINES = "".join(f"Line {number} of many.\n" for number in range(1, 201))

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from mcp import MCPError
 from mcp_types import INVALID_PARAMS
 from ollama_replies import Answer, Drop, Hang
-from planted import CLASS, CONSTANT, SOURCE, VALUE
+from planted import ANSWER, CLASS, CONSTANT, QUESTION, SOURCE, VALUE
 from replies import conclusion, found, nowhere, of_many_steps, plan, second
 from scripted_ollama import FAST, FULL, Request, ScriptedOllama, hung_up
 from serving import (
@@ -42,8 +42,6 @@ from server.config import Settings
 pytestmark = pytest.mark.anyio
 
 ONE_OF_EACH = ("memory", "memory-legacy", "stdio", "http", "http-legacy")
-QUESTION = f"What is {CLASS}, and in which file?"
-ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
 
 
 @pytest.fixture

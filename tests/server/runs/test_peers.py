@@ -18,6 +18,7 @@ from inline_snapshot import snapshot
 from mcp_types import InputRequiredResult, TextResourceContents
 from notes import CALL, CALL_IN_WORDS, YES, Person, noted, notes, notes_server, raw, report
 from ollama_replies import Hang
+from recorded import begun
 from redis import Redis
 from replies import beside_record, conclusion, deed, plan, was_done
 from scripted_ollama import FAST, ScriptedOllama
@@ -42,8 +43,8 @@ from planner.events import GuardTripped, RunContinued, RunFinished
 from planner.protocol import RunRequest
 from server.config_file import load_settings
 from server.journal import journal_for
-from server.journal.base import Journal, KeyUsed, RunWriter
-from server.journal.records import Entry, Letter, NewRun, RunSetup
+from server.journal.base import Journal, KeyUsed
+from server.journal.records import Entry, Letter
 from server.journal.redis import SPACE, RedisJournal
 from server.journal.sqlite import SqliteJournal
 
@@ -259,15 +260,6 @@ async def journals(redis: str, count: int, **options: Any) -> AsyncIterator[list
         opened = [await stack.enter_async_context(journal_for(runs)) for _ in range(count)]
         assert [each.problem for each in opened] == [None] * count
         yield opened
-
-
-MADE = RunSetup(planloom="1", fast="f", full="g", context_tokens=(1, 1))
-
-
-async def begun(journal: Journal, run_id: str, **options: Any) -> RunWriter:
-    request = RunRequest(prompt=f"prompt of {run_id}")
-    caller = options.pop("caller", "me")
-    return await journal.begin(NewRun(run_id, caller, request, MADE, **options))
 
 
 def guard(message: str) -> Entry:

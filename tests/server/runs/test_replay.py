@@ -25,7 +25,8 @@ from killing import Kills, ScriptedModels, answer, entry, question, script
 from mcp_types import TextResourceContents
 from notes import Person
 from ollama_replies import Hang
-from planted import CLASS
+from planted import ANSWER, CLASS, QUESTION
+from recorded import MADE, begun
 from replies import beside_record, conclusion, found, plan, second
 from scripted_ollama import Request, ScriptedOllama
 from serving import LONG, Place, connected, normalised, text
@@ -50,8 +51,8 @@ from server.app import build
 from server.approval.approval import Approvals, GuardedPool
 from server.config import RunSettings
 from server.config_file import load_settings
-from server.journal.base import MAX_LETTERS, RunWriter
-from server.journal.records import Entry, Letter, NewRun, RunSetup, StoredRun
+from server.journal.base import MAX_LETTERS
+from server.journal.records import Entry, Letter, StoredRun
 from server.journal.sqlite import FORMAT, SqliteJournal
 from server.runs.replay import (
     UNKNOWN,
@@ -64,10 +65,6 @@ from server.runs.replay import (
 )
 
 pytestmark = pytest.mark.anyio
-
-QUESTION = f"What is {CLASS}, and in which file?"
-ANSWER = f"`{CLASS}` is defined in jobs/secret.py, line 6."
-MADE = RunSetup(planloom="1", fast="f", full="g", context_tokens=(1, 1))
 
 
 def changed(place: Place, *statements: str) -> None:
@@ -393,11 +390,6 @@ async def test_a_tool_that_was_changed_is_not_called_by_a_run_that_began_before(
 async def journal(folder: Path, **options: Any) -> AsyncIterator[SqliteJournal]:
     async with SqliteJournal(RunSettings(directory=folder, **options)) as opened:
         yield opened
-
-
-async def begun(journal: SqliteJournal, run_id: str, **options: Any) -> RunWriter:
-    request = RunRequest(prompt=options.pop("prompt", "?"))
-    return await journal.begin(NewRun(run_id, options.pop("caller", "me"), request, MADE))
 
 
 async def test_what_another_version_left_is_passed_over(tmp_path: Path) -> None:
