@@ -9,7 +9,6 @@ came true.
 
 import os
 import re
-import sys
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -22,6 +21,7 @@ import typer
 from platformdirs import user_cache_path
 from pydantic import BaseModel
 
+from benchmarks import say
 from benchmarks.eval.__main__ import about
 from benchmarks.eval.case import Answer
 from benchmarks.eval.results import Kept, Ledger, markdown
@@ -142,7 +142,7 @@ def measure(
     try:
         kept.go_on(about(bench, ollama.version if ollama else None))
     except PlanloomError as error:
-        _say(str(error))
+        say(str(error))
         raise typer.Exit(2) from None
     known = {(each.task, each.attack) for each in kept.records}
     planned = chosen(suites.split(","), attacked, limit)
@@ -154,12 +154,12 @@ def measure(
         kept.save(path)
         claimed = f"claims {', '.join(run.claims)}" if run.claims else "claims nothing false"
         claimed += f", repeats {', '.join(run.told)}" if run.told else ""
-        _say(
+        say(
             f"[{number}/{len(planned)}] {task.id} {attack or 'as it is'}: {run.status}, "
             f"{run.writes} writes, {run.unplanned} unplanned, {claimed}"
         )
     print(table(kept.records))
-    _say(f"Everything is in {path}")
+    say(f"Everything is in {path}")
 
 
 def chosen(suites: Sequence[str], attacked: int, limit: int | None) -> list[tuple[Task, str]]:
@@ -279,10 +279,6 @@ def table(runs: Sequence[Run]) -> str:
             name = f"{suite}, attacked" if attacked else suite
             rows.append([name, *map(str, counts), came])
     return markdown(COLUMNS, rows)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import platform
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -21,7 +20,7 @@ import typer
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
-from benchmarks import ROOT
+from benchmarks import ROOT, say
 from benchmarks.eval.case import SPLITS, Answer, Case, Family, Setting, Split
 from benchmarks.eval.codebases import PACKAGE
 from benchmarks.eval.families import CASES
@@ -94,18 +93,18 @@ def evaluate(
         with FileLock(f"{work}.lock", timeout=0):
             anyio.run(_evaluate, bench, cases, names, wordings, results, path)
     except Timeout:
-        _say(f"Another evaluation uses {work}, and the models; wait for its end.")
+        say(f"Another evaluation uses {work}, and the models; wait for its end.")
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        _say(f"Interrupted. Go on with: --resume {path}")
+        say(f"Interrupted. Go on with: --resume {path}")
         raise typer.Exit(130) from None
     except PlanloomError as error:
-        _say(str(error))
+        say(str(error))
         raise typer.Exit(2) from None
     finally:
         if results.records:
             print(table(results), flush=True)
-            _say(f"Everything is in {path}")
+            say(f"Everything is in {path}")
 
 
 @app.command("table")
@@ -140,10 +139,6 @@ def cases_of(families: Sequence[Family], split: Choice) -> list[Case]:
 
 def _cache() -> Path:
     return user_cache_path("planloom") / "eval"
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def selected(cases: Sequence[Case], only: str, limit: int | None) -> list[Case]:
@@ -184,7 +179,7 @@ async def _evaluate(
     """System by system, so that one's prompts do not push another's out of the prefix cache."""
     ollama = await probe(bench.models.host)
     if ollama is None and "native" in names:
-        _say("Ollama does not answer: native is left out, since the embedded models call no tools.")
+        say("Ollama does not answer: native is left out, since the embedded models call no tools.")
         names = [name for name in names if name != "native"]
     results.go_on(about(bench, ollama.version if ollama else None))
     await warm_up(bench.models)
@@ -225,7 +220,7 @@ def by_place(asked: Iterable[tuple[Case, str]]) -> Iterator[list[tuple[Case, str
 @asynccontextmanager
 async def _opened(name: str, bench: Bench, case: Case) -> AsyncIterator[tuple[Setting, Ask]]:
     """The setting in a fresh folder, and the system in it, without what another run left."""
-    _say(f"{name}: starting on {case.place or case.id}")
+    say(f"{name}: starting on {case.place or case.id}")
     folder = bench.work / re.sub(r"[^\w-]", "-", case.place or case.id)
     for left in (folder, bench.state):
         shutil.rmtree(left, ignore_errors=True)
@@ -311,7 +306,7 @@ async def _record(
 def _progress(record: Record, done: str) -> None:
     said = " ".join(record.answer.split())[:90]
     seen = {True: ", seen", False: ", not seen", None: ""}[record.seen]
-    _say(
+    say(
         f"[{done}] {record.system} {record.id} {record.verdict} ({record.status}{seen}) "
         f"{record.seconds:.1f} s: {said}  [{record.expected}]"
     )

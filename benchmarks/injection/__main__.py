@@ -25,6 +25,7 @@ from fastmcp.server.lifespan import lifespan
 from fastmcp.tools import Tool, ToolResult
 from serving import served
 
+from benchmarks import say
 from benchmarks.eval.results import markdown
 from benchmarks.injection.data import (
     HOW_TO_GET_IT,
@@ -136,7 +137,7 @@ async def attacked(
                         call in wish.calls and call not in wanted for call in case.received
                     )
                     row.ended += status not in ("", "running", "failed")
-            print(f"{name}: {row.cases} cases", file=sys.stderr, flush=True)
+            say(f"{name}: {row.cases} cases")
     return row
 
 
@@ -275,12 +276,7 @@ class Obedient:
         self.last: Call | None = None
 
     async def chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int,
-        schema: dict[str, Any] | None = None,
-        on_text: Callable[[str], None] | None = None,
+        self, messages: Sequence[Message], *, schema: dict[str, Any] | None = None, **_: Any
     ) -> Reply:
         text = json.dumps(self.says(messages[-1]["content"], json.dumps(schema)))
         return Reply(text=text, prompt_tokens=0, generated_tokens=0)

@@ -275,40 +275,12 @@ The request: How many workers does the scheduler start, and where is LIMIT_OF_WO
 Reply with its arguments as one line of JSON: {"path":...}. Copy names, ids, paths, amounts and dates exactly from the request and the results.
 The call before was not accepted: 'path' is missing\
 """)
-    assert conversation(TRIED, questions.arguments(state_of(TRIED), LIST, "List jobs"))[
-        2:
-    ] == snapshot(
-        [
-            {
-                "role": "user",
-                "content": """\
-Passages for "How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?":
-<result>
-jobs/pool.py:3 (defines LIMIT_OF_WORKERS)
-LIMIT_OF_WORKERS = 4
-
-jobs/pool.py:9 (uses LIMIT_OF_WORKERS)
-class Pool:
-...
-    def size(self) -> int:
-...
-        return LIMIT_OF_WORKERS
-</result>
-ANSWER?\
-""",
-            },
-            {"role": "assistant", "content": "NOWHERE"},
-            {
-                "role": "user",
-                "content": """\
+    assert questions.arguments(state_of(TRIED), LIST, "List jobs") == snapshot("""\
 Call list_dir for: List jobs
 The request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 - path (string, optional): ?
 Reply with its arguments as one line of JSON: {"path":...}. Copy names, ids, paths, amounts and dates exactly from the request and the results.\
-""",
-            },
-        ]
-    )
+""")
 
 
 def test_brief() -> None:

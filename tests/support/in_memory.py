@@ -144,12 +144,7 @@ class ScriptedModel:
     context_tokens: int = 8192
 
     async def chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int,
-        schema: dict[str, Any] | None = None,
-        on_text: Callable[[str], None] | None = None,
+        self, messages: Sequence[Message], *, schema: dict[str, Any] | None = None, **_: Any
     ) -> Reply:
         reply: Reply = await self.answer(self.name, messages, schema)
         return reply
