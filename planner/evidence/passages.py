@@ -120,7 +120,7 @@ def file_text(result: str) -> str:
     return text
 
 
-def of_document(source: str, text: str, upstream: str = "") -> list[Passage]:
+def of_document(source: str, text: str, upstream: str) -> list[Passage]:
     """The passages of a text in Markdown that is not a file, such as a library's documentation."""
     found = of_file(f"{source}.md", text, upstream)
     return [each.model_copy(update={"source": source}) for each in found]

@@ -84,7 +84,7 @@ def _client_entry(address: str, hosts: Sequence[str], tokens: auth.TokenSource) 
     host, port = split_address(address)
     shown = f"{hosts[0]}:{port}" if hosts else address
     token = tokens.own if tokens.own and sys.stderr.isatty() else tokens.shown_as
-    entry = {"mcpServers": {NAME: http_server(f"http://{shown}/mcp", token)}}
+    entry = {"mcpServers": {NAME: http_server(f"http://{shown}{MCP}", token)}}
     page = f"http://{shown}/view"
     if tokens.passing and sys.stderr.isatty():
         page += f"#token={tokens.passing}"

@@ -143,7 +143,7 @@ def _has_meaning(tool: ToolSpec, argument: str, value: Any) -> bool:
 
 
 def without_guesses(
-    arguments: dict[str, Any], tool: ToolSpec, seen: str, asks: bool = False
+    arguments: dict[str, Any], tool: ToolSpec, seen: str, asks: bool
 ) -> tuple[dict[str, Any], list[str]]:
     """Leave out the optional arguments of a change that appear nowhere in what was seen, texts
     among them with no word of it or of the tool's own definition, such as the name of a person whom

@@ -182,7 +182,7 @@ async def accessible(page: Page) -> None:
 
 
 CLIPPED = """[...document.querySelectorAll("main *")]
-    .filter((each) => !each.closest("pre, h1.long, input, select, svg, .unseen"))
+    .filter((each) => !each.closest("pre, h1.long, input, select, svg"))
     .filter((each) => {
         const { clientWidth, clientHeight, scrollWidth, scrollHeight } = each;
         const hides = getComputedStyle(each).overflowY !== "visible";
