@@ -128,17 +128,8 @@ class ModelAround:
         """Make the call of the other model, or reply without it."""
         return await call()
 
-    async def chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int,
-        schema: dict[str, Any] | None = None,
-        on_text: Callable[[str], None] | None = None,
-    ) -> Reply:
-        chat = self.model.chat
-        call = partial(chat, messages, max_tokens=max_tokens, schema=schema, on_text=on_text)
-        return await self.around(messages, call)
+    async def chat(self, messages: Sequence[Message], **options: Any) -> Reply:
+        return await self.around(messages, partial(self.model.chat, messages, **options))
 
     async def load(self) -> None:
         await self.model.load()
