@@ -28,22 +28,12 @@ def ask(project: Project, asker: Asker) -> list[Question]:
 def _values(project: Project, asker: Asker) -> list[Question]:
     parts, half = project.components, asker.half
     questions = [
-        asker.question(
-            "value",
-            each.theme.limit_question,
-            str(each.limit),
-            [number(each.limit)],
-            proofs=[asker.proof(f"{each.constant} = {each.limit}")],
-        )
+        _of_number("value", each.theme.limit_question, each.limit, _limit_proof(each, asker), asker)
         for each in parts[:2]
     ]
     questions += [
-        asker.question(
-            "value",
-            each.theme.option_question,
-            str(each.option),
-            [number(each.option)],
-            proofs=[_option_proof(each, asker)],
+        _of_number(
+            "value", each.theme.option_question, each.option, _option_proof(each, asker), asker
         )
         for each in parts[2:4]
     ]
@@ -60,6 +50,14 @@ def _values(project: Project, asker: Asker) -> list[Question]:
     ]
 
 
+def _of_number(kind: str, text: str, value: int, proof: Proof, asker: Asker) -> Question:
+    return asker.question(kind, text, str(value), [number(value)], proofs=[proof])
+
+
+def _limit_proof(each: Component, asker: Asker) -> Proof:
+    return asker.proof(f"{each.constant} = {each.limit}")
+
+
 def _option_proof(each: Component, asker: Asker) -> Proof:
     separator = ": " if each.config.endswith(".yaml") else " = "
     return asker.proof(f"{each.theme.option}{separator}{each.option}", each.config)
@@ -71,12 +69,12 @@ def _default_proof(each: Component, asker: Asker) -> Proof:
 
 def _defaults(parts: tuple[Component, ...], asker: Asker) -> list[Question]:
     return [
-        asker.question(
+        _of_number(
             "default",
             each.theme.parameter_question,
-            str(each.default),
-            [number(each.default)],
-            proofs=[_default_proof(each, asker)],
+            each.default,
+            _default_proof(each, asker),
+            asker,
         )
         for each in parts[2:4]
     ]
@@ -140,7 +138,7 @@ def _counts(project: Project, asker: Asker) -> list[Question]:
             asker.proof("enabled", config),
         ),
     )[asker.half]
-    return [asker.question("count", text, str(expected), [number(expected)], proofs=[proof])]
+    return [_of_number("count", text, expected, proof, asker)]
 
 
 def _files(parts: tuple[Component, ...], asker: Asker) -> list[Question]:

@@ -270,36 +270,33 @@ async def test_a_file_that_is_named_is_read_though_no_listing_has_it(pool: Dicti
     assert [role for role, _ in ran.roles] == ["answer"]
 
 
+@pytest.mark.parametrize(
+    ("prompt", "status", "remark"),
+    [
+        (
+            "click on the guide, and on who wrote it",
+            "partial",
+            "\n\nNothing was changed: this run may only use tools that read.",
+        ),
+        ("Can I see who wrote the guide?", "answered", ""),
+    ],
+)
 async def test_what_reads_like_an_action_is_answered_where_nothing_changes_anything(
-    pool: DictionaryPool,
+    pool: DictionaryPool, prompt: str, status: str, remark: str
 ) -> None:
+    """That nothing was changed is told unless it is a question."""
     pool.files["notes/guide.md"] = "# Guide, written by Bertha\n"
     ran = await planned(
         brief("action", "guide"),
         brief("short answer", "guide"),
         found("Bertha has written the guide."),
         pool=pool,
-        prompt="click on the guide, and on who wrote it",
+        prompt=prompt,
     )
-    assert ran.state.status == "partial"
-    assert ran.state.answer == (
-        "Bertha has written the guide.\n\n"
-        "Nothing was changed: this run may only use tools that read."
+    assert (ran.state.status, ran.state.answer) == (
+        status,
+        f"Bertha has written the guide.{remark}",
     )
-
-
-async def test_a_question_that_reads_like_an_action_is_sorted_again_where_nothing_can_change(
-    pool: DictionaryPool,
-) -> None:
-    pool.files["notes/guide.md"] = "# Guide, written by Bertha\n"
-    ran = await planned(
-        brief("action", "guide"),
-        brief("short answer", "guide"),
-        found("Bertha has written the guide."),
-        pool=pool,
-        prompt="Can I see who wrote the guide?",
-    )
-    assert (ran.state.status, ran.state.answer) == ("answered", "Bertha has written the guide.")
 
 
 async def test_a_change_that_its_tool_does_not_accept_is_tried_once_more(
