@@ -284,11 +284,9 @@ def _show(measured: Collection[Measurement]) -> None:
     for each in measured:
         count = f"{len(each.outcomes)} of {len(QUESTIONS)} questions"
         if each.stopped:
-            console.print(
-                Text(f"{each.name} stopped after {count}: {each.stopped}"), soft_wrap=True
-            )
+            said = f"{each.name} stopped after {count}: {each.stopped}"
         elif len(each.outcomes) < len(QUESTIONS):
-            more = "raise --minutes to ask more"
-            console.print(
-                Text(f"{each.name} was asked {count} in its time; {more}."), soft_wrap=True
-            )
+            said = f"{each.name} was asked {count} in its time; raise --minutes to ask more."
+        else:
+            continue
+        console.print(Text(said), soft_wrap=True)
