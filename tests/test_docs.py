@@ -478,7 +478,7 @@ def test_python_runs(
         text = block.text.replace("127.0.0.1:8000", f"127.0.0.1:{port}")
         text = text.replace("<what `planloom token` prints>", TOKEN)
         exec(compile(text, str(block), "exec"), {})
-    assert "It is nowhere." in capsys.readouterr().out
+    assert 'No file contains "UpstreamPool".' in capsys.readouterr().out
 
 
 MEASURE = {
