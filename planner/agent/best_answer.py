@@ -31,6 +31,7 @@ class BestAnswer:
     def forget(self) -> None:
         """Begin with the next request."""
         self.text, self.unsure, self.quotes = None, None, []
+        self.gatherer.absent = []
 
     def keep(self, answer: str, unsure: str | None) -> None:
         """Remember the best answer so far, and why it is not certain."""
@@ -42,19 +43,17 @@ class BestAnswer:
 
     def concluded(self, answer: str) -> Conclude:
         """The conclusion with this answer. If it names nothing and no line says it, the fact that
-        no file contains what the request asks about is worth more. It also is if all names of the
-        request stand nowhere, and the answer repeats one as if it existed."""
+        no file contains what the request asks about is worth more. One that repeats a name of the
+        request which stands nowhere is not certain."""
         prompt = self.state.question
         self.quotes = supporting(self.state, answer, prompt)
         absent = [] if self.changes.acting else self.gatherer.absent
-        names, known = named(prompt), results(self.state)
-        unknown = [each for each in absent if each in names and not says(known, each)]
-        told = [each for each in unknown if says(answer, each)]
-        says_nothing = not (self.quotes or beyond(answer, prompt))
-        if absent and (says_nothing or (told and names <= {*unknown})):
-            nowhere = _either(absent if says_nothing else told)
+        if absent and not (self.quotes or beyond(answer, prompt)):
+            nowhere = _either(absent)
             return Conclude(final_answer=f"No file contains {nowhere}.", success=False)
-        if told:
+        names, known = named(prompt), results(self.state).casefold()
+        unknown = [each for each in absent if each in names and each.casefold() not in known]
+        if told := [each for each in unknown if says(answer, each)]:
             self.unsure = self.unsure or f"no file contains {_either(told)}"
         return Conclude(final_answer=re.sub(r"</?result>", "", answer))
 

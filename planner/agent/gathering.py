@@ -84,6 +84,8 @@ class _Candidates(NamedTuple):
     passages: Sequence[Passage]
     documented: Sequence[Passage]
     outlines: Sequence[Passage]
+    afresh: bool
+    """Whether passages that were shown before are shown again."""
 
 
 class Gatherer:
@@ -148,7 +150,7 @@ class Gatherer:
             searched, passages = await self.files.passages(question, more)
             alike = await self._alike(passages, question, more)
         outlines = await self._outlines(passages, question)
-        self.candidates = _Candidates(question, more, alike, passages, documented, outlines)
+        self.candidates = _Candidates(question, more, alike, passages, documented, outlines, afresh)
         shown = self._shown(self.candidates, [] if afresh else self.state.passages)
         if len(self.state.iterations) == first:  # all calls were made before
             if not (shown and searched):
@@ -188,7 +190,7 @@ class Gatherer:
             if each.gathered and each is not newest
             for passage in each.gathered.passages
         ]
-        shown = self._shown(self.candidates, before)
+        shown = self._shown(self.candidates, [] if self.candidates.afresh else before)
         question = self.candidates.question
         self.caller.emit(PassagesGathered(iteration=newest.number, query=question, passages=shown))
 
@@ -355,7 +357,7 @@ class Gatherer:
     def _shown(self, found: "_Candidates", before: Sequence[Passage]) -> list[Passage]:
         """What is shown of the passages: of the documentation and of the project, without those
         that stand in the prompt already (`before`)."""
-        question, more, alike, passages, documented, outlines = found
+        question, more, alike, passages, documented, outlines, _ = found
         room = self._room
         library = ranked(documented, question, " ".join(more))
         library = fitting(library, round(room * DOCUMENTED_SHARE), before)

@@ -126,7 +126,7 @@ class Reader:
                     self.gatherer.select_again()
             if passages and wants == "short answer":
                 conclusion = await self.answer()
-            if self.may_be_long:
+            if self.may_be_long and (self.best.unsure or not conclusion):
                 conclusion = await self.lengthened(search)
             if conclusion:
                 return conclusion

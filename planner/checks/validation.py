@@ -63,7 +63,9 @@ def _coerced(arguments: dict[str, Any], schema: Schema, emptied: Container[str])
         node = properties.get(name, {})
         kinds = _kinds(node, schema)
         meant = value == "" and name in emptied
-        unsaid = value in ("", "null", "None") or (value is None and "null" not in kinds)
+        if value in ("null", "None") and "null" in kinds:
+            value = None
+        unsaid = value == "" or (value in (None, "null", "None") and "null" not in kinds)
         if name not in required and unsaid and not meant:
             continue
         value = _coerced_value(value, kinds)

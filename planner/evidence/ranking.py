@@ -61,11 +61,15 @@ _TAG = re.compile(r"\s*(?::\w+ [^:]+:|(?:[*#]+|//+|--)\s*[@\\]\w+)")
 """How a line of documentation tells of a parameter: `:param name:`, `* @param name`."""
 _REMARK = re.compile(r"\s*(?:(?:\*|--+)(?:\s|$)|- (?![\w.\"'-]+\s*(?::|=>?)))")
 """How prose begins: a further line of a comment, a comment, an entry of a list that is no key."""
-_DO = re.compile(r"(?<=[\w)\]?!])\s+do$")
+_DO = re.compile(r"(?<=[\w\]?!])\s+do$")
 """What opens a body in Ruby and Elixir, as `{` does elsewhere."""
-_WITHIN = re.compile(r"(?<=\w )(?:[@:]?\w+@?[.:])+(?=\w+[!?]?\s*[({])(?!.*;$)")
+_WITHIN = re.compile(
+    r"(?i:(?<=\bfun )|(?<=\bfunction )|(?<=\bprocedure )|(?<=\btable )|(?<=\bview )"
+    r"|(?<=\bdefmodule ))"
+    r"(?:[@:]?\w+@?[.:])+(?=\w)"
+)
 """What a name that is defined stands within: `function M.name(`, `create table public.name (`."""
-_SIGNED = re.compile(r"\s*([^\W\d][\w']*)(?:\s*,\s*[\w']+)*\s+::\s")
+_SIGNED = re.compile(r"\s*([a-z_][\w']*)(?:\s*,\s*[\w']+)*\s+::\s+(?=[A-Z(\[]|.*->)")
 """A name and its type, as in Haskell."""
 _BODY = re.compile(r"\s\{(?!\{)")
 _ASSIGNED = re.compile(r"\s*=(?![=>])")
@@ -290,7 +294,8 @@ def _ends(before: str, name: str) -> bool:
     one_blank = re.search(r"\S[ \t]\Z", before) is not None
     if not one_blank or any(each[0].isdigit() for each in (first, *more)):
         return False
-    return not name[0].islower() or (first[0].islower() and not more)
+    shouted = all(each.isupper() for each in (first, *more))
+    return shouted or not name[0].islower() or (first[0].islower() and not more)
 
 
 def _opens(line: str) -> bool:

@@ -74,7 +74,16 @@ def absent(
         if says(question, each)
         and terms >= (looked_for := spelled(each))
         and not any(part in text for part in looked_for)
+        and not _in_another_spelling(each, text)
     ]
+
+
+def _in_another_spelling(name: str, text: str) -> bool:
+    """Whether a lower-case text has the parts of a name one behind the other, however they are
+    joined: `max-retries` and `MAX_RETRY` for `maxRetries`, `userstore` for `UserStores`."""
+    parts = [beginning(each, name) for each in words(name) if each != name.lower()]
+    joined = r"[\W_]?".join(map(re.escape, parts))
+    return bool(parts) and re.search(joined, text) is not None
 
 
 def _distinct(terms: Iterable[str]) -> list[str]:

@@ -82,8 +82,10 @@ def selected(
     counted_in = {*top, *best[:MAX_COUNTED]}
     order = list(dict.fromkeys([*top, *best]))
     after = {(each.source, each.first): each for each in passages}
-    order = [_with_next(each, after) for each in order]
-    told = (_told(each, passages, names, asked if each in counted_in else set()) for each in order)
+    told = (
+        _told(_with_next(each, after), passages, names, asked if each in counted_in else set())
+        for each in order
+    )
     used = followed(passages, top)[:MAX_FOLLOWED]
     if not whole:
         used = [defining_line(each, top) for each in used]

@@ -31,7 +31,7 @@ _CASED = range(0x530)
 UPPER, LOWER = ("".join(filter(cased, map(chr, _CASED))) for cased in (str.isupper, str.islower))
 """Capitals and small letters, for a set in a regular expression."""
 _PART = re.compile(
-    rf"[{UPPER}]+(?=[{UPPER}][{LOWER}])|[{UPPER}]?(?:[{LOWER}]|[^\dA-Za-z_{UPPER}])+|[{UPPER}]+|\d+"
+    rf"[{UPPER}]+(?=[{UPPER}][{LOWER}]{{2}})|[{UPPER}]?(?:[{LOWER}]|[^\dA-Za-z_{UPPER}])+|[{UPPER}]+|\d+"
 )
 _LATIN = re.compile(r"[\W\d_a-z\xaa-\u024f]")
 _MARKED = re.compile(
@@ -113,4 +113,6 @@ def named(text: str) -> set[str]:
 def is_name(token: str) -> bool:
     """Whether a token is spelled as names in code are: with an underscore, a digit or a capital
     inside. An abbreviation alone is not."""
-    return bool(re.search(rf"_|[^\W\d]\d|(?<=[{LOWER}])[{UPPER}]|[{UPPER}]{{2}}[{LOWER}]", token))
+    return bool(
+        re.search(rf"_|[^\W\d]\d|(?<=[{LOWER}])[{UPPER}]|[{UPPER}]{{2}}[{LOWER}]{{2}}", token)
+    )

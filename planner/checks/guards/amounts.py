@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, product
 from typing import NamedTuple, Self
 
-from planner.checks.claims import numbers_in
+from planner.checks.claims import is_number, numbers_in, readings
 from planner.checks.grounding import SCALES
 
 MAX_OPERANDS = 40
@@ -20,16 +20,18 @@ class Numbers(NamedTuple):
     """The numbers that an amount may come from."""
 
     seen: Sequence[float]
-    asked: Sequence[float]
-    """Those of the request."""
+    fees: Sequence[float]
+    """Those of the request but for its percentages."""
     rates: Sequence[float]
-    """Its percentages."""
+    """The percentages of the request."""
 
     @classmethod
     def of(cls, seen: str, asked: str) -> Self:
         """Those of what was seen, and of the request."""
-        rates = numbers_in("\n".join(_RATE.findall(asked)))
-        return cls(numbers_in(seen), numbers_in(asked)[:MAX_FEES], rates)
+        forms = (form for rate in _RATE.findall(asked) for form in readings(rate))
+        rates = list(dict.fromkeys(float(each) for each in forms if is_number(each)))
+        fees = numbers_in(_RATE.sub(" ", asked))
+        return cls(numbers_in(seen), fees[:MAX_FEES], rates[:MAX_FEES])
 
     def lead_to(self, amount: float) -> bool:
         """Whether an amount is one of them, in whatever unit, or follows from them."""
@@ -48,5 +50,5 @@ class Numbers(NamedTuple):
         for number, rate in product(self.seen[-MAX_OPERANDS:], self.rates):
             share = number * rate / 100
             for each in (share, number + share, number - share):
-                yield from (each, *(each + fee for fee in self.asked))
-                yield from (each - fee for fee in self.asked)
+                yield from (each, *(each + fee for fee in self.fees))
+                yield from (each - fee for fee in self.fees)

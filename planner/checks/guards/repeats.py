@@ -46,11 +46,11 @@ def known(state: RunState, iteration: Iteration) -> bool:
     """Whether a call was not sent because its result is known. One from before a change does not
     count, as in `repeated`."""
     for each in reversed(state.iterations[: iteration.number]):
-        if each.changed:
-            return False
         same_call = each.tool == iteration.tool and each.arguments == iteration.arguments
         if same_call and each.outcome is Outcome.SUCCESS:
             return True
+        if each.changed:
+            return False
     return False
 
 

@@ -263,8 +263,8 @@ def _has(entry: str, name: str, value: Any) -> bool:
 
 def not_named(tool: ToolSpec, arguments: dict[str, Any], request: str) -> str | None:
     """Why a file is not to be deleted, where nobody is asked: the request names others, and neither
-    this one nor its folder, by its path or in words. A destructive tool that needs nothing but a
-    path is taken for one that deletes."""
+    this one nor its folder. A destructive tool that needs nothing but a path is taken for one that
+    deletes."""
     named = paths_in(request)
     [name] = tool.required if len(tool.required) == 1 else [""]
     path, *places = (
@@ -273,9 +273,6 @@ def not_named(tool: ToolSpec, arguments: dict[str, Any], request: str) -> str | 
     if not (named and path and takes_path(name) and tool.safety is Safety.DESTRUCTIVE):
         return None
     if any(f"{path}/".startswith(f"{each}/") or path.endswith(f"/{each}") for each in places):
-        return None
-    prose = re.sub("|".join(map(re.escape, named)), " ", request)
-    if {*words(path.rpartition("/")[2])} <= {*words(prose)}:  # "the archive folder"
         return None
     return f"the request names {', '.join(named)}, and not {path}"
 

@@ -592,14 +592,11 @@ async def test_a_long_answer_that_is_short_after_all_is_read_again_like_a_short_
     assert long.at < short.at
 
 
-@pytest.mark.parametrize("certain", [False, True])
 async def test_a_short_answer_that_names_nothing_is_added_to_where_a_long_one_was_wanted(
-    certain: bool, pool: DictionaryPool
+    pool: DictionaryPool,
 ) -> None:
     more_files(pool)
     said = "It tries again some times before the whole endeavour is given up."
-    if certain:
-        pool.files["jobs/secret.py"] = SOURCE.replace(LINE, f"{LINE}  # {said}")
     ran = await planned(
         brief("long answer", "phoenix"),
         *(Unconstrained(said), second(said)),
@@ -611,8 +608,7 @@ async def test_a_short_answer_that_names_nothing_is_added_to_where_a_long_one_wa
         limits=Limits(seconds=120),
     )
     assert [role for role, _ in ran.roles] == ["overview", "facts", "facts"]
-    ended = ("answered", None) if certain else ("partial", NO_LINE)
-    assert (ran.state.status, ran.state.reason) == ended
+    assert (ran.state.status, ran.state.reason) == ("partial", NO_LINE)
     assert ran.state.answer == f"{said}\n\n- `phoenix_5` is a function."
 
 
@@ -1169,31 +1165,30 @@ def test_the_reply_that_it_stands_nowhere_is_no_answer(said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "said", "told", "reason"),
+    ("prompt", "said", "reason"),
     [
         (
             "Does the guide explain read_orders?",
             "read_orders is in notes/guide.md.",
-            'No file contains "read_orders".',
-            None,
+            'no file contains "read_orders"',
         ),
         (
             f"Does {CLASS} use read_orders?",
             f"{CLASS} uses read_orders.",
-            f"{CLASS} uses read_orders.",
             'no file contains "read_orders"',
         ),
-        ("Which class keeps the read_orders?", ANSWER, ANSWER, None),  # it may have another name
-        (f"With read_file: what is {CLASS}?", READ_ANSWER, READ_ANSWER, None),  # a tool's name
+        ("Which class keeps the read_orders?", ANSWER, None),  # it may have another name
+        (f"With read_file: what is {CLASS}?", READ_ANSWER, None),  # a tool's name
+        ("Which classes have Phoenixes?", f"{CLASS} has Phoenixes.", None),  # a plural
     ],
 )
 async def test_an_answer_about_a_name_that_stands_nowhere_is_not_certain(
-    prompt: str, said: str, told: str, reason: str | None, pool: DictionaryPool
+    prompt: str, said: str, reason: str | None, pool: DictionaryPool
 ) -> None:
     words = brief("short answer", "guide", "secret")
     ran = await planned(words, found(said), second(said), pool=pool, prompt=prompt)
-    assert (ran.state.answer, ran.state.reason) == (told, reason)
-    assert (ran.state.status == "not_found") == (told != said)
+    assert (ran.state.answer, ran.state.reason) == (said, reason)
+    assert ran.state.status == ("partial" if reason else "answered")
 
 
 @pytest.mark.parametrize(("seconds", "called"), [(0.0, ["query"]), (20.0, [])])

@@ -44,6 +44,7 @@ def names(text: str) -> list[str]:
         ("load :: Path -> IO Depot", "load"),
         ("  - name: depot", "name"),
         ("module Depot", "Depot"),
+        ("CREATE TABLE depots", "depots"),
     ],
 )
 def test_a_line_defines_the_name_that_it_is_about(line: str, name: str) -> None:
@@ -68,6 +69,7 @@ def test_a_line_defines_the_name_that_it_is_about(line: str, name: str) -> None:
         "-- of the depot. If in doubt, DO NOT USE THIS.",
         "     Defaults to 20 messages",
         "is used by default",
+        "assert_equal Depot.load(key), 3",
         "\tMaxTries int",
         "\tdepot    *Depot",
     ],

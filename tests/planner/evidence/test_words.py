@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from planner.evidence.search_terms import searches
+from planner.evidence.hits import Hit
+from planner.evidence.search_terms import absent, searches
 from planner.evidence.words import beginning, is_name, named, tokens, words
 
 
@@ -78,3 +79,23 @@ def test_a_long_token_is_read_once() -> None:
 )
 def test_a_quoted_word_is_a_name_and_a_quoted_message_is_none(text: str, names: set[str]) -> None:
     assert named(text) == names
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "nowhere"),
+    [
+        ("maxRetries", "max-retries: 7", False),
+        ("max_retries", "maxRetries = 7", False),
+        ("UserStores", "class UserStore:", False),
+        ("maxRetries", "retries = 7", True),
+    ],
+)
+def test_a_name_in_another_spelling_is_there(name: str, line: str, nowhere: bool) -> None:
+    question = f"What is {name}?"
+    [searched, *_] = searches(question, [])
+    assert absent(question, [], searched, [Hit("a.yml", 1, line)]) == [name] * nowhere
+
+
+@pytest.mark.parametrize("word", ["APIs", "KPIs", "URLs"])
+def test_several_abbreviations_are_no_name(word: str) -> None:
+    assert not is_name(word)

@@ -26,6 +26,8 @@ from typing import Any
 from world import Call, Task, World
 
 TRACE, STATE = "calls.jsonl", "state.pickle"
+ADDING = {"cd", "mkdir", "touch"}
+"""The tools that change something and destroy nothing, of those that need a path alone."""
 
 
 def world_of(task: str, attack: str = "") -> World:
@@ -81,7 +83,10 @@ async def serve(world: World, record: Record) -> None:
                     name=tool.name,
                     description=tool.description,
                     input_schema=tool.schema,
-                    annotations=types.ToolAnnotations(read_only_hint=tool.reads),
+                    annotations=types.ToolAnnotations(
+                        read_only_hint=tool.reads,
+                        destructive_hint=False if tool.name in ADDING else None,
+                    ),
                 )
                 for tool in world.tools
             ]
