@@ -59,6 +59,7 @@ def _coerced(arguments: dict[str, Any], schema: Schema, emptied: Container[str])
     properties = schema.get("properties", {})
     required = schema.get("required", [])
     corrected: dict[str, Any] = {}
+    cleared: dict[str, Any] = {}
     for name, value in arguments.items():
         node = properties.get(name, {})
         kinds = _kinds(node, schema)
@@ -67,12 +68,15 @@ def _coerced(arguments: dict[str, Any], schema: Schema, emptied: Container[str])
             value = None
         unsaid = value == "" or (value in (None, "null", "None") and "null" not in kinds)
         if name not in required and unsaid and not meant:
+            if "null" in kinds:
+                cleared[name] = value
             continue
         value = _coerced_value(value, kinds)
         if isinstance(value, str) and isinstance(node, dict):
             value = as_described(value, str(node.get("description", "")))
         corrected[name] = value
-    return corrected
+    # A call that would say nothing else is there to clear something.
+    return corrected if corrected.keys() - {*required} else corrected | cleared
 
 
 def _kinds(node: Any, root: Schema, depth: int = MAX_REFERENCE_DEPTH) -> set[str]:

@@ -485,6 +485,23 @@ async def test_a_text_is_emptied_if_the_request_speaks_of_it(
     assert pool.calls == [("describe", {"room": "general", **sent})]
 
 
+@pytest.mark.parametrize("value", ["", "null"])
+async def test_a_call_that_says_nothing_else_clears_what_may_be_null(value: str) -> None:
+    pool = office(assign=["Done."])
+    assign = spec("assign", "room", "owner?", upstream="office", safety=Safety.WRITE)
+    assign.input_schema["properties"]["owner"] = {"anyOf": [{"type": "string"}, NULL]}
+    pool.specs.append(assign)
+    await acted(
+        "Nobody should look after general any more",
+        steps(("Clear it", "assign")),
+        {"room": "general", "owner": value},
+        was_done("Nobody looks after general."),
+        pool=pool,
+    )
+    sent = None if value == "null" else ""
+    assert pool.calls == [("assign", {"room": "general", "owner": sent})]
+
+
 async def test_a_date_that_follows_from_the_request_is_kept() -> None:
     pool = office(book=["Booked."])
     pool.specs.append(spec("book", "room", "day?", upstream="office", safety=Safety.WRITE))
