@@ -235,6 +235,11 @@ class PoolAround:
         return await self.pool.listing()
 
 
+def names_of(tools: Iterable[ToolSpec]) -> set[str]:
+    """How a request may name what it is to be done with: the tools and their upstreams."""
+    return {name for tool in tools for name in (tool.upstream, tool.name)}
+
+
 def find(name: str, tools: Sequence[ToolSpec]) -> ToolSpec | None:
     """The tool of this name, bare or as `upstream.name`."""
     for tool in tools:

@@ -493,8 +493,11 @@ class Oracle:
     @property
     def _lacking(self) -> str | None:
         """What is to be done next, with a tool that may not be offered yet."""
-        number = len(self.pool.calls) + 1
-        return next((f"{number}. {_objective(call)}" for call in self._next()), None)
+        return next(map(self._purpose, self._next()), None)
+
+    def _purpose(self, call: Call) -> str:
+        """What the next call is for, with its number."""
+        return f"{len(self.pool.calls) + 1}. {_objective(call)}"
 
     def _tool(self, tools: Sequence[str | None]) -> str | None:
         return next((call.tool for call in self._next() if call.tool in tools), tools[0])
@@ -507,8 +510,7 @@ class Oracle:
             calls = [Call(SEE_MORE, more)]
         if calls:
             call = calls[0]
-            number = len(self.pool.calls) + 1
-            named = {"prompt": f"{number}. {_objective(call)}", "tool": call.tool}
+            named = {"prompt": self._purpose(call), "tool": call.tool}
             return self._filled(stay) | {"decision": "stay", "tool_calls": [named]}
         if not self._knows and (lacking := self._lacking):
             named = {"prompt": lacking, "tool": tools[0]}

@@ -49,7 +49,7 @@ from planner.evidence.selection import (
 from planner.evidence.words import tokens
 from planner.passage import Passage
 from planner.state import Iteration
-from planner.tools import Outcome, ToolSpec
+from planner.tools import Outcome, ToolSpec, names_of
 
 MAX_SINGLE = 10
 """The words that are searched for one by one."""
@@ -106,10 +106,7 @@ class Gatherer:
         self.plain_patterns = False
         """Whether the search refused all patterns with flags: a dialect such as JavaScript's or
         POSIX's has none."""
-        self.tools = {
-            name.casefold() for tool in caller.tools for name in (tool.upstream, tool.name)
-        }
-        """How a request may name what it is to be done with."""
+        self.tool_names = {name.casefold() for name in names_of(caller.tools)}
         self.absent: list[str] = []
         """The names of the question, and words that the model searched for, that no file has."""
         documents = (self.documentation.library, self.documentation.documents)
@@ -151,7 +148,7 @@ class Gatherer:
             alike = await self._alike(passages, question, more)
         outlines = await self._outlines(passages, question)
         self.candidates = _Candidates(question, more, alike, passages, documented, outlines, afresh)
-        shown = self._shown(self.candidates, [] if afresh else self.state.passages)
+        shown = self._shown(self.candidates, self.state.passages)
         if len(self.state.iterations) == first:  # all calls were made before
             if not (shown and searched):
                 return []
@@ -190,7 +187,7 @@ class Gatherer:
             if each.gathered and each is not newest
             for passage in each.gathered.passages
         ]
-        shown = self._shown(self.candidates, [] if self.candidates.afresh else before)
+        shown = self._shown(self.candidates, before)
         question = self.candidates.question
         self.caller.emit(PassagesGathered(iteration=newest.number, query=question, passages=shown))
 
@@ -208,7 +205,9 @@ class Gatherer:
                     if found and len(found) % CUT_AT == 0:
                         found = await self._completed(tool, chosen, found, question, more)
                     nowhere = absent(question, more, chosen, found)
-                    self.absent = [each for each in nowhere if each.casefold() not in self.tools]
+                    self.absent = [
+                        each for each in nowhere if each.casefold() not in self.tool_names
+                    ]
                 return iteration, found
         if not options or iteration.outcome not in (Outcome.SUCCESS, Outcome.FAILURE):
             return None, []
@@ -356,8 +355,9 @@ class Gatherer:
 
     def _shown(self, found: "_Candidates", before: Sequence[Passage]) -> list[Passage]:
         """What is shown of the passages: of the documentation and of the project, without those
-        that stand in the prompt already (`before`)."""
-        question, more, alike, passages, documented, outlines, _ = found
+        that stand in the prompt already (`before`), unless they are to be read afresh."""
+        question, more, alike, passages, documented, outlines, afresh = found
+        before = [] if afresh else before
         room = self._room
         library = ranked(documented, question, " ".join(more))
         library = fitting(library, round(room * DOCUMENTED_SHARE), before)

@@ -53,7 +53,7 @@ from planner.models.base import Models
 from planner.prompts import Prompts
 from planner.protocol import Brief, Call, Conclude, RunRequest, Wants
 from planner.state import RunState
-from planner.tools import Approval, Approver, Policy, ToolPool, ToolSpec, refuse
+from planner.tools import Approval, Approver, Policy, ToolPool, ToolSpec, names_of, refuse
 
 
 async def run(
@@ -316,8 +316,7 @@ class _Run:
         """Whether the request names an upstream or a tool that gathering does not use, spelled as
         a name where gathering may know more: `time` is a word like others."""
         prompt = self.request.prompt
-        names = {name for tool in self.others for name in (tool.upstream, tool.name)}
-        said = {name for name in names if says(prompt, name)}
+        said = {name for name in names_of(self.others) if says(prompt, name)}
         if self.gatherer.can_look_up:
             spelled = {each.casefold() for each in named(prompt)}
             said = {name for name in said if is_name(name) or name.casefold() in spelled}

@@ -72,14 +72,14 @@ class Reader:
         that is certain. A request that asks for two things in turn is read so first."""
         search = self.state.search
         brief = self.state.brief
-        two = brief is not None and bool(brief.first)
-        if brief and two:
-            found = await self.in_turn(brief.first, brief.then, wants)
+        first, then = (brief.first, brief.then) if brief else ("", "")
+        if first:
+            found = await self.in_turn(first, then, wants)
             if found or self.settled:
                 return found
             self.forget()
         readings = 1 if self.changes.wanted else READINGS  # no tool of the pool can do it
-        return await self.read_for(search, wants, readings, afresh=two)
+        return await self.read_for(search, wants, readings, afresh=bool(first))
 
     async def in_turn(self, first: str, then: str, wants: Wants) -> Conclude | None:
         """The answers to a question of the request, and to the rest of it, which is asked with what

@@ -63,12 +63,13 @@ def _coerced(arguments: dict[str, Any], schema: Schema, emptied: Container[str])
     for name, value in arguments.items():
         node = properties.get(name, {})
         kinds = _kinds(node, schema)
+        nullable = "null" in kinds
         meant = value == "" and name in emptied
-        if value in ("null", "None") and "null" in kinds:
+        if nullable and value in ("null", "None"):
             value = None
-        unsaid = value == "" or (value in (None, "null", "None") and "null" not in kinds)
+        unsaid = value == "" or (not nullable and value in (None, "null", "None"))
         if name not in required and unsaid and not meant:
-            if "null" in kinds:
+            if nullable:
                 cleared[name] = value
             continue
         value = _coerced_value(value, kinds)

@@ -40,9 +40,12 @@ MAX_KEYS = 200
 _ASIDE = re.compile(
     r"(?<=\bpub)\([^()]*\)|(?<=\bfunc) \([^()]*\)(?= \w)|(?<=\bdef )self\."
     r"|(?i:(?<=\bcreate )or replace |\bif not exists )"
+    r"|(?i:(?<=\bfun )|(?<=\bfunction )|(?<=\bprocedure )|(?<=\btable )|(?<=\bview )"
+    r"|(?<=\bdefmodule ))(?:[@:]?\w+@?[.:])+(?=\w)"
 )
 """What stands before a name that is defined and says nothing of it: a scope in Rust, a receiver in
-Go or Ruby, a condition in SQL."""
+Go or Ruby, a condition in SQL, what a name stands within (`function M.name(`, `create table
+public.name (`)."""
 _MARK = re.compile(r"(\bdefp? \w+)[?!](?!\w)")
 """What a name in Ruby may end with."""
 _KEY = re.compile(r"^(\s*[{,]?\s*)([\"'])([\w.-]+)\2\s*(?::|=>)")
@@ -63,12 +66,6 @@ _REMARK = re.compile(r"\s*(?:(?:\*|--+)(?:\s|$)|- (?![\w.\"'-]+\s*(?::|=>?)))")
 """How prose begins: a further line of a comment, a comment, an entry of a list that is no key."""
 _DO = re.compile(r"(?<=[\w\]?!])\s+do$")
 """What opens a body in Ruby and Elixir, as `{` does elsewhere."""
-_WITHIN = re.compile(
-    r"(?i:(?<=\bfun )|(?<=\bfunction )|(?<=\bprocedure )|(?<=\btable )|(?<=\bview )"
-    r"|(?<=\bdefmodule ))"
-    r"(?:[@:]?\w+@?[.:])+(?=\w)"
-)
-"""What a name that is defined stands within: `function M.name(`, `create table public.name (`."""
 _SIGNED = re.compile(r"\s*([a-z_][\w']*)(?:\s*,\s*[\w']+)*\s+::\s+(?=[A-Z(\[]|.*->)")
 """A name and its type, as in Haskell."""
 _BODY = re.compile(r"\s\{(?!\{)")
@@ -308,7 +305,6 @@ def _bare(line: str) -> str:
     """A line without what may stand around a name beside words, and with `&` for what a type is
     made of."""
     line = _KEY.sub(r"\1\3:", _DO.sub(" {", line.rstrip()))
-    line = _WITHIN.sub("", line)
     line = _SIGIL.sub("", _MARK.sub(r"\1", _ASIDE.sub("", line)))
     line = _BASES.sub(r"\1 ", line)
     return _OF_TYPES.sub("&", _ACCESSORS.sub(";", line))

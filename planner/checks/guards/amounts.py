@@ -50,5 +50,6 @@ class Numbers(NamedTuple):
         for number, rate in product(self.seen[-MAX_OPERANDS:], self.rates):
             share = number * rate / 100
             for each in (share, number + share, number - share):
-                yield from (each, *(each + fee for fee in self.fees))
-                yield from (each - fee for fee in self.fees)
+                yield each
+                for fee in self.fees:
+                    yield from (each + fee, each - fee)
