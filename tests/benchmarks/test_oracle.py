@@ -11,10 +11,10 @@ from benchmarks.eval.oracle import Ended, ask_all, table
 pytestmark = pytest.mark.anyio
 
 ENOUGH = 0.95
+"""The share of its cases that the oracle has to reach in a family."""
 ENOUGH_LONG = 0.8
 """Of `broad`: a long answer ends with the facts that passages hold, also where the case asks for
 more (docs/evaluation.md)."""
-"""The share of its cases that the oracle has to reach in a family."""
 
 
 def cases(family: Family, most: int | None = None) -> list[Case]:
