@@ -30,6 +30,12 @@ def right(request: Request, instead: str | None = None) -> Reply:
     if "final_answer" in request.keys and "found_in" in request.keys:
         held = {"assessment": "", "found_in": "results" if answer else "nowhere"}
         return held | {"final_answer": answer or "No line says it."}
+    if request.keys == {
+        "decision",
+        "final_answer",
+        "success",
+    }:  # on a machine so slow that its time is over
+        return {"decision": "conclude", "final_answer": "It is not known.", "success": False}
     if "steps" in request.keys:
         steps = [{"objective": "Look", "tool": "read_file"}]
         return {"steps": steps}

@@ -185,8 +185,8 @@ def _line(measured: Measurement, question: Question) -> str:
 async def _ask(parts: Parts, question: Question, seconds: float, measured: Measurement) -> None:
     limits = Limits(seconds=seconds)
     request = RunRequest(prompt=question.text, limits=limits, policy=Policy.READ_ONLY)
+    began = anyio.current_time()  # before the run's own clock starts
     run = await parts.engine.start(request)
-    began = anyio.current_time()
     while not run.finished:
         await run.wait_beyond(len(run.events))
     took = anyio.current_time() - began
