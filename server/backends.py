@@ -2,7 +2,7 @@
 the embedded ones."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from planner.agent import warming
 from planner.errors import EMBEDDED_EXTRA, ModelUnavailable
-from planner.models.base import ChatModel, Message, ModelAround, Models, Reply
+from planner.models.base import ChatModel, ChatRequest, ModelAround, Models, Reply
 from planner.models.encoder import MiniLM
 from server.config import ModelSettings
 
@@ -89,11 +89,9 @@ class InTurn(ModelAround):
         super().__init__(model)
         self._turns = anyio.CapacityLimiter(parallel)
 
-    async def around(
-        self, messages: Sequence[Message], call: Callable[[], Awaitable[Reply]]
-    ) -> Reply:
+    async def chat(self, request: ChatRequest) -> Reply:
         async with self._turns:
-            return await call()
+            return await super().chat(request)
 
 
 async def open_models(settings: ModelSettings, on_download: OnDownload | None = None) -> Models:

@@ -28,7 +28,7 @@ from benchmarks.eval.results import Ledger, Record, Results, table
 from benchmarks.eval.systems import SEARCHED, SYSTEMS, Ask, Bench
 from benchmarks.eval.wire import Wire, recording
 from planner.errors import PlanloomError
-from planner.models.base import Message
+from planner.models.base import ChatRequest, Message
 from planner.models.ollama import probe
 from server.backends import open_models
 from server.config import ModelSettings
@@ -254,7 +254,7 @@ async def warm_up(settings: ModelSettings) -> None:
     try:
         hello: Message = {"role": "user", "content": "Say OK."}
         for model in models.distinct:
-            await model.chat([hello], max_tokens=2)
+            await model.chat(ChatRequest([hello], max_tokens=2))
     finally:
         await models.aclose()
 

@@ -14,7 +14,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,7 +46,7 @@ from planner import agent
 from planner.errors import ContextExceeded
 from planner.evidence.context import SEE_MORE
 from planner.evidence.words import is_name, tokens
-from planner.models.base import Message, Models, Reply
+from planner.models.base import ChatRequest, Message, Models, Reply
 from planner.protocol import Limits, RunRequest, Wants
 from planner.state import RunState
 from planner.tools import Approval, Policy, ToolPool, ToolSpec
@@ -251,15 +251,9 @@ class Oracle:
     async def aclose(self) -> None:
         """Nothing is held."""
 
-    async def chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int,
-        schema: dict[str, Any] | None = None,
-        on_text: Callable[[str], None] | None = None,
-    ) -> Reply:
+    async def chat(self, request: ChatRequest) -> Reply:
         await anyio.lowlevel.checkpoint()
+        messages, max_tokens, schema = request.messages, request.max_tokens, request.schema
         size = sum(len(each["content"]) for each in messages) // CHARACTERS_PER_TOKEN
         if size + max_tokens > self.context_tokens:
             raise ContextExceeded(f"{size} tokens and {max_tokens} do not fit")
@@ -272,8 +266,8 @@ class Oracle:
         most = max_tokens * CHARACTERS_PER_TOKEN
         if len(text) > most:
             self.faults.append(f"its reply was cut at {max_tokens} tokens: {text[:60]}…")
-        if on_text:
-            on_text(text[:most])
+        if request.on_text:
+            request.on_text(text[:most])
         return Reply(
             text=text[:most],
             finish="length" if len(text) > most else "stop",

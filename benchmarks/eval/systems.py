@@ -26,7 +26,7 @@ from fastmcp.client.transports import StdioTransport
 from benchmarks.eval.case import Answer, Called, Family, Setting
 from benchmarks.eval.results import Ledger
 from planner.errors import PlanloomError
-from planner.models.base import Message, Models, PromptBefore
+from planner.models.base import ChatRequest, Message, Models, PromptBefore
 from planner.models.ollama import ChatReply, OllamaClient
 from planner.tools import Outcome, Safety, ToolSpec
 from server.backends import open_models
@@ -370,7 +370,7 @@ async def _retrieve(
     shown = snippets(found.text, wanted) if found.outcome is Outcome.SUCCESS else ""
     prompt = RETRIEVE_PROMPT.format(snippets=shown or "(nothing was found)", question=question)
     message: Message = {"role": "user", "content": prompt}
-    reply = await models.full.chat([message], max_tokens=300)
+    reply = await models.full.chat(ChatRequest([message], max_tokens=300))
     ledger.add(reply.prompt_tokens, reply.cached_tokens, reply.generated_tokens)
     success = found.outcome is Outcome.SUCCESS
     called = (Called(search.upstream, search.name, {"keywords": wanted}, success),)

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +37,7 @@ from benchmarks.injection.data import (
     exported,
     reads,
 )
-from planner.models.base import Message, Models, Reply
+from planner.models.base import ChatRequest, Models, Reply
 from server.app import in_own_task
 from server.config import RunSettings, Settings, UpstreamSettings
 from server.journal import journal_for
@@ -275,10 +275,8 @@ class Obedient:
         self.upstream = upstream
         self.last: Call | None = None
 
-    async def chat(
-        self, messages: Sequence[Message], *, schema: dict[str, Any] | None = None, **_: Any
-    ) -> Reply:
-        text = json.dumps(self.says(messages[-1]["content"], json.dumps(schema)))
+    async def chat(self, request: ChatRequest) -> Reply:
+        text = json.dumps(self.says(request.messages[-1]["content"], json.dumps(request.schema)))
         return Reply(text=text, prompt_tokens=0, generated_tokens=0)
 
     def says(self, question: str, schema: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -29,7 +29,7 @@ from benchmarks.eval.results import markdown
 from benchmarks.speed import runs
 from benchmarks.speed.script import PlannerScript
 from planner.events import ToolReturned
-from planner.models.base import Message, Models, Reply
+from planner.models.base import ChatRequest, Models, Reply
 from server.config import Settings
 from server.config_file import load_settings
 from server.journal import journal_for
@@ -53,18 +53,11 @@ class Instant:
         self.name = name
         self._script = script
 
-    async def chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int,
-        schema: dict[str, Any] | None = None,
-        on_text: Callable[[str], None] | None = None,
-    ) -> Reply:
-        text = str(self._script({"format": schema}))
-        if on_text:
-            on_text(text)
-        size = sum(len(message["content"]) for message in messages)
+    async def chat(self, request: ChatRequest) -> Reply:
+        text = str(self._script({"format": request.schema}))
+        if request.on_text:
+            request.on_text(text)
+        size = sum(len(message["content"]) for message in request.messages)
         return Reply(text=text, prompt_tokens=size // 4, generated_tokens=len(text) // 4)
 
     async def load(self) -> None:

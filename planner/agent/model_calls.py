@@ -20,7 +20,7 @@ from planner.events import (
 )
 from planner.evidence.context import TokenEstimate
 from planner.grammar import Schema
-from planner.models.base import ChatModel, Models, Reply
+from planner.models.base import ChatModel, ChatRequest, Models, Reply
 from planner.prompts import Prompts
 from planner.prompts.questions import once_more
 from planner.state import RunState
@@ -148,7 +148,7 @@ class ModelCalls:
                 try:
                     draft = Draft(self.emit, schema is None) if role in ANSWERS else None
                     reply = await model.chat(
-                        messages, schema=schema, max_tokens=max_tokens, on_text=draft
+                        ChatRequest(messages, schema=schema, max_tokens=max_tokens, on_text=draft)
                     )
                     break
                 except ContextExceeded:

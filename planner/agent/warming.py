@@ -2,7 +2,7 @@
 instructions."""
 
 from planner.evidence.tool_ranking import Ranking
-from planner.models.base import Message, Models
+from planner.models.base import ChatRequest, Message, Models
 from planner.prompts.texts import system
 from planner.tools import ToolPool, read_only
 
@@ -23,4 +23,4 @@ async def read_instructions(models: Models, pool: ToolPool) -> None:
     """
     tools = Ranking(read_only(pool.tools())).tools
     for model in models.distinct:
-        await model.chat([system(tools), READY], max_tokens=1)
+        await model.chat(ChatRequest([system(tools), READY], max_tokens=1))

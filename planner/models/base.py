@@ -3,9 +3,8 @@
 A tool result reaches the model only as a message of the list given here.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from os.path import commonprefix
 from typing import Any, Literal, Protocol, TypedDict
 
@@ -17,6 +16,17 @@ from planner.models.encoder import Encoder
 class Message(TypedDict):
     role: Literal["system", "user", "assistant"]
     content: str
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    messages: Sequence[Message]
+    max_tokens: int
+    """The longest reply."""
+    schema: dict[str, Any] | None = None
+    """The reply's text is JSON of this JSON Schema."""
+    on_text: Callable[[str], None] | None = None
+    """Receives the text piece by piece while it is written."""
 
 
 class Reply(BaseModel):
@@ -93,20 +103,9 @@ class ChatModel(Protocol):
     def context_tokens(self) -> int:
         """The context window in tokens (`num_ctx`), prompt and reply together."""
 
-    async def chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int,
-        schema: dict[str, Any] | None = None,
-        on_text: Callable[[str], None] | None = None,
-    ) -> Reply:
-        """Ask once, at temperature 0.
-
-        `schema` constrains the reply's text to JSON of that schema. `on_text` receives the text
-        piece by piece while it is written. Raises `ModelUnavailable`, `ContextExceeded` or
-        `ModelError`; a cancelled call stops the server's work on it.
-        """
+    async def chat(self, request: ChatRequest) -> Reply:
+        """Ask once, at temperature 0. Raises `ModelUnavailable`, `ContextExceeded` or
+        `ModelError`; a cancelled call stops the server's work on it."""
 
     async def load(self) -> None:
         """Load the model; its prefix cache stays. Raises the same errors as `chat`."""
@@ -116,20 +115,14 @@ class ChatModel(Protocol):
 
 
 class ModelAround:
-    """A model that wraps another one, with something done around each call (`around`)."""
+    """A model that wraps another one: what its subclass does not override is the other one's."""
 
     def __init__(self, model: ChatModel) -> None:
         self.model = model
         self.name, self.context_tokens = model.name, model.context_tokens
 
-    async def around(
-        self, messages: Sequence[Message], call: Callable[[], Awaitable[Reply]]
-    ) -> Reply:
-        """Make the call of the other model, or reply without it."""
-        return await call()
-
-    async def chat(self, messages: Sequence[Message], **options: Any) -> Reply:
-        return await self.around(messages, partial(self.model.chat, messages, **options))
+    async def chat(self, request: ChatRequest) -> Reply:
+        return await self.model.chat(request)
 
     async def load(self) -> None:
         await self.model.load()

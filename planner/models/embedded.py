@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from pydantic import BaseModel, ValidationError
 
 from planner.errors import EMBEDDED_EXTRA, ContextExceeded, ModelError, ModelUnavailable
-from planner.models.base import Message, Reply
+from planner.models.base import ChatRequest, Message, Reply
 from planner.models.http import lines
 
 WORKER = (
@@ -154,14 +154,7 @@ class EmbeddedModel:
         async with self._lock:
             await self._running()
 
-    async def chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int,
-        schema: dict[str, Any] | None = None,
-        on_text: Callable[[str], None] | None = None,
-    ) -> Reply:
+    async def chat(self, request: ChatRequest) -> Reply:
         """Ask once, at temperature 0; see `ChatModel.chat`.
 
         A reply cut off by the end of the context window has `finish` "length", like one cut off by
@@ -172,8 +165,8 @@ class EmbeddedModel:
             worker = await self._running()
             load_seconds = time.monotonic() - begun
             try:
-                prompt = await self._tokens(worker, messages)
-                reply = await self._complete(worker, prompt, max_tokens, schema, on_text)
+                prompt = await self._tokens(worker, request.messages)
+                reply = await self._complete(worker, prompt, request)
             except httpx.TransportError as error:
                 fate = await worker.fate()
                 await self._discard()
@@ -302,29 +295,22 @@ class EmbeddedModel:
         )
         return self._read(response, _Tokens).tokens
 
-    async def _complete(
-        self,
-        worker: _Worker,
-        prompt: list[int],
-        max_tokens: int,
-        schema: dict[str, Any] | None,
-        on_text: Callable[[str], None] | None,
-    ) -> Reply:
-        request: dict[str, Any] = {
+    async def _complete(self, worker: _Worker, prompt: list[int], request: ChatRequest) -> Reply:
+        body: dict[str, Any] = {
             "prompt": prompt,
-            "n_predict": max_tokens,
+            "n_predict": request.max_tokens,
             "temperature": 0,
             "seed": 0,
             "stream": True,
             "cache_prompt": True,
             "return_progress": True,
         }
-        if schema is not None:
-            request["json_schema"] = schema
+        if request.schema is not None:
+            body["json_schema"] = request.schema
         text = ""
         last = _Event()
         # Leaving this block by any way closes the connection, and that stops the generation.
-        async with worker.client.stream("POST", "/completion", json=request) as response:
+        async with worker.client.stream("POST", "/completion", json=body) as response:
             if response.is_error:
                 await response.aread()
                 raise self._refusal(response)
@@ -337,8 +323,8 @@ class EmbeddedModel:
                 if last.content:
                     self.doing = "is writing"
                     text += last.content
-                    if on_text is not None:
-                        on_text(last.content)
+                    if request.on_text is not None:
+                        request.on_text(last.content)
         if last.error is not None:
             raise self._error(last.error)
         if last.timings is None:

@@ -9,7 +9,7 @@ research on Ollama 0.5 to 0.40; checked on a 0.5.4 server).
 import contextlib
 import json
 import os
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,7 @@ from pydantic import BaseModel
 
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
 from planner.models import http
-from planner.models.base import Message, PromptBefore, Reply
+from planner.models.base import ChatRequest, Message, PromptBefore, Reply
 
 DEFAULT_KEEP_ALIVE = "30m"
 DEFAULT_PORT = 11434
@@ -173,14 +173,7 @@ class OllamaModel:
         self._options = {"num_ctx": context_tokens, "temperature": 0, "seed": 0}
         self._before = PromptBefore()
 
-    async def chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int,
-        schema: dict[str, Any] | None = None,
-        on_text: Callable[[str], None] | None = None,
-    ) -> Reply:
+    async def chat(self, request: ChatRequest) -> Reply:
         """Ask once, at temperature 0; see `planner.models.base.ChatModel.chat`.
 
         `max_tokens` bounds the reply (`num_predict`); Ollama also ends one that repeats itself
@@ -188,9 +181,10 @@ class OllamaModel:
         as `?`, since JSON on the wire is UTF-8. A server that does not count the prompt, because
         it was cached as a whole, gives `prompt_tokens` at four characters a token.
         """
-        body = self._body(messages, {**self._options, "num_predict": max_tokens})
-        if schema is not None:
-            body["format"] = schema
+        messages, on_text = request.messages, request.on_text
+        body = self._body(messages, {**self._options, "num_predict": request.max_tokens})
+        if request.schema is not None:
+            body["format"] = request.schema
         pieces: list[str] = []
         last: ChatReply | None = None
         async with contextlib.aclosing(self._client.chat_records(body)) as records:

@@ -9,7 +9,7 @@ leniently, checks it and has it corrected once.
 import contextlib
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field
 
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable
 from planner.models import http
-from planner.models.base import Message, PromptBefore, Reply
+from planner.models.base import ChatRequest, Message, PromptBefore, Reply
 
 _SCHEMA_REFUSED = (
     *("response_format", "json_schema", "json schema", "structured output", "guided"),
@@ -238,14 +238,7 @@ class OpenAIModel:
         """What the server is known to refuse."""
         self._before = PromptBefore()
 
-    async def chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        max_tokens: int,
-        schema: dict[str, Any] | None = None,
-        on_text: Callable[[str], None] | None = None,
-    ) -> Reply:
+    async def chat(self, request: ChatRequest) -> Reply:
         """Ask once, at temperature 0; see `planner.models.ChatModel.chat`.
 
         The reply may not fit `schema`, when the server does not hold it. Counts that it does not
@@ -254,7 +247,7 @@ class OpenAIModel:
         without = self._without
         while True:
             try:
-                return await self._ask(messages, max_tokens, schema, on_text, without)
+                return await self._ask(request, without)
             except _RefusedError as refused:
                 if refused.what in without:
                     raise refused.error from None
@@ -262,26 +255,20 @@ class OpenAIModel:
                 if refused.always:
                     self._without |= {refused.what}
 
-    async def _ask(
-        self,
-        messages: Sequence[Message],
-        max_tokens: int,
-        schema: dict[str, Any] | None,
-        on_text: Callable[[str], None] | None,
-        without: frozenset[Unsupported],
-    ) -> Reply:
+    async def _ask(self, request: ChatRequest, without: frozenset[Unsupported]) -> Reply:
+        messages, on_text = request.messages, request.on_text
         sent = http.sendable(messages)
         body: dict[str, Any] = {
             "model": self.name,
             "messages": alternating(sent) if "roles" in without else sent,
-            "max_tokens": max_tokens,
+            "max_tokens": request.max_tokens,
             "temperature": 0,
             "seed": 0,
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        if schema is not None and "response_format" not in without:
-            shape = {"name": "reply", "strict": True, "schema": schema}
+        if request.schema is not None and "response_format" not in without:
+            shape = {"name": "reply", "strict": True, "schema": request.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": shape}
         pieces: list[str] = []
         finish: str | None = None

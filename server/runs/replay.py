@@ -19,7 +19,7 @@ from planner import errors, events
 from planner.clock import Clock
 from planner.errors import ModelError
 from planner.inbox import Inbox
-from planner.models.base import ChatModel, Message, ModelAround, Models, Reply
+from planner.models.base import ChatModel, ChatRequest, ModelAround, Models, Reply
 from planner.models.encoder import Encoder, Likeness
 from planner.protocol import Steering
 from planner.tools import (
@@ -278,10 +278,9 @@ class _TapedModel(ModelAround):
         super().__init__(model)
         self._tape = tape
 
-    async def around(
-        self, messages: Sequence[Message], call: Callable[[], Awaitable[Reply]]
-    ) -> Reply:
-        return await self._tape.take(Reply, ["reply", self.name, messages[-1]["content"]], call)
+    async def chat(self, request: ChatRequest) -> Reply:
+        asked = ["reply", self.name, request.messages[-1]["content"]]
+        return await self._tape.take(Reply, asked, partial(super().chat, request))
 
     async def load(self) -> None:
         """Does nothing: the backend loads and closes the model."""

@@ -30,6 +30,7 @@ from benchmarks.eval.systems import _written_calls, keywords, snippets
 from benchmarks.eval.wire import Wire, plain, recording
 from planner.errors import PlanloomError
 from planner.evidence import tables
+from planner.models.base import ChatRequest
 from planner.models.ollama import OllamaClient, OllamaModel
 
 HERE = ["kiosk", *sorted({each.codebase for split in SPLITS for each in lookups(split)})]
@@ -426,7 +427,9 @@ async def test_what_a_model_reads_is_taken_down_on_its_way(ollama: ScriptedOllam
     ollama.expect("seven")
     async with recording(ollama.url) as wire, OllamaClient(wire.host) as client:
         model = OllamaModel(FULL, client, context_tokens=8192)
-        reply = await model.chat([{"role": "user", "content": "limit = 7"}], max_tokens=5)
+        reply = await model.chat(
+            ChatRequest([{"role": "user", "content": "limit = 7"}], max_tokens=5)
+        )
     assert reply.text == "seven"
     assert wire.saw([("limit = 7",)])
     assert not wire.saw([("limit = 8",)])

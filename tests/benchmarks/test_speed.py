@@ -12,6 +12,7 @@ from benchmarks.speed.results import Measured
 from benchmarks.speed.server import FULL, serving
 from benchmarks.speed.simulation import LAPTOP, ModelServer, Served, common_prefix
 from planner.errors import ModelError
+from planner.models.base import ChatRequest
 from planner.models.ollama import OllamaClient, OllamaModel
 
 pytestmark = pytest.mark.anyio
@@ -92,15 +93,17 @@ async def test_the_adapter_reads_the_simulated_counts() -> None:
         schema = {"type": "object", "properties": {"tool": {"enum": ["read_file"]}}}
         for _ in range(2):
             reply = await model.chat(
-                [{"role": "user", "content": "Which?"}], max_tokens=20, schema=schema
+                ChatRequest([{"role": "user", "content": "Which?"}], max_tokens=20, schema=schema)
             )
         with pytest.raises(ModelError, match="the reply has 6 tokens, and num_predict is 3"):
-            await model.chat([{"role": "user", "content": "Which?"}], max_tokens=3)
+            await model.chat(ChatRequest([{"role": "user", "content": "Which?"}], max_tokens=3))
         with pytest.raises(ModelError, match="the reply breaks the schema"):
             await model.chat(
-                [{"role": "user", "content": "Which?"}],
-                max_tokens=20,
-                schema={"type": "object", "properties": {"tool": {"enum": ["find_file"]}}},
+                ChatRequest(
+                    [{"role": "user", "content": "Which?"}],
+                    max_tokens=20,
+                    schema={"type": "object", "properties": {"tool": {"enum": ["find_file"]}}},
+                )
             )
     served = server.served[-1]
     assert len(server.served) == 2

@@ -16,7 +16,7 @@ from planner import agent
 from planner.events import Event, Role, RunContinued
 from planner.evidence.tool_ranking import MAX_SHOWN
 from planner.inbox import Inbox
-from planner.models.base import Message, Models, Reply
+from planner.models.base import ChatRequest, Message, Models, Reply
 from planner.models.encoder import Encoder
 from planner.protocol import RunRequest
 from planner.state import RunState
@@ -143,10 +143,8 @@ class ScriptedModel:
     answer: Callable[[str, Sequence[Message], Any], Any]
     context_tokens: int = 8192
 
-    async def chat(
-        self, messages: Sequence[Message], *, schema: dict[str, Any] | None = None, **_: Any
-    ) -> Reply:
-        reply: Reply = await self.answer(self.name, messages, schema)
+    async def chat(self, request: ChatRequest) -> Reply:
+        reply: Reply = await self.answer(self.name, request.messages, request.schema)
         return reply
 
     async def load(self) -> None:

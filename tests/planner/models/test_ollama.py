@@ -17,7 +17,7 @@ from scripted_ollama import FAST, FULL, ScriptedOllama, hung_up
 
 import planner.models.http
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
-from planner.models.base import Message, PromptBefore
+from planner.models.base import ChatRequest, Message, PromptBefore
 from planner.models.base import Reply as ModelReply
 from planner.models.http import DEFAULT_GAP_SECONDS
 from planner.models.ollama import OllamaClient, OllamaModel, host_url, probe
@@ -69,7 +69,7 @@ async def test_request_has_every_field_that_keeps_the_server_honest(
 ) -> None:
     ollama.expect({"colour": "red"})
     messages: list[Message] = [{"role": "system", "content": "Be brief."}, user("A colour?")]
-    await model.chat(messages, max_tokens=64, schema=COLOUR)
+    await model.chat(ChatRequest(messages, max_tokens=64, schema=COLOUR))
     assert ollama.requests[0].body == {
         "model": FAST,
         "messages": messages,
@@ -86,7 +86,7 @@ async def test_request_has_every_field_that_keeps_the_server_honest(
 async def test_schema_keeps_its_key_order(ollama: ScriptedOllama, model: OllamaModel) -> None:
     properties = {name: {"type": "null"} for name in ("zeta", "alpha", "midst")}
     ollama.expect({})
-    await model.chat([user("x")], max_tokens=9, schema={"properties": properties})
+    await model.chat(ChatRequest([user("x")], max_tokens=9, schema={"properties": properties}))
     schema = ollama.requests[0].schema
     assert schema is not None
     assert list(schema["properties"]) == ["zeta", "alpha", "midst"]
@@ -94,7 +94,7 @@ async def test_schema_keeps_its_key_order(ollama: ScriptedOllama, model: OllamaM
 
 async def test_reply_carries_text_and_cost(ollama: ScriptedOllama, model: OllamaModel) -> None:
     ollama.expect("A wall of text, it is.")
-    reply = await model.chat([user("Write.")], max_tokens=99)
+    reply = await model.chat(ChatRequest([user("Write.")], max_tokens=99))
     assert reply.text == "A wall of text, it is."
     assert reply.finish == "stop"
     assert (reply.prompt_tokens, reply.cached_tokens, reply.generated_tokens) == (18, 0, 8)
@@ -104,7 +104,7 @@ async def test_reply_carries_text_and_cost(ollama: ScriptedOllama, model: Ollama
 async def test_text_arrives_piece_by_piece(ollama: ScriptedOllama, model: OllamaModel) -> None:
     ollama.expect("One two three.")
     pieces: list[str] = []
-    reply = await model.chat([user("Count.")], max_tokens=99, on_text=pieces.append)
+    reply = await model.chat(ChatRequest([user("Count.")], max_tokens=99, on_text=pieces.append))
     assert pieces == ["One", " two", " three", "."]
     assert reply.text == "One two three."
 
@@ -121,7 +121,7 @@ async def test_text_arrives_before_the_reply_ends(
     async with anyio.create_task_group() as group:
 
         async def ask() -> None:
-            reply = await model.chat([user("Go.")], max_tokens=9, on_text=on_text)
+            reply = await model.chat(ChatRequest([user("Go.")], max_tokens=9, on_text=on_text))
             assert reply.text == "First second"
 
         group.start_soon(ask)
@@ -134,7 +134,7 @@ async def test_reply_cut_by_its_token_limit_says_so(
     ollama: ScriptedOllama, model: OllamaModel
 ) -> None:
     ollama.expect(Answer('{"colour": "re', done_reason="length"))
-    reply = await model.chat([user("A colour?")], max_tokens=9, schema=COLOUR)
+    reply = await model.chat(ChatRequest([user("A colour?")], max_tokens=9, schema=COLOUR))
     assert reply.finish == "length"
 
 
@@ -145,9 +145,9 @@ async def cold_and_warm(
     first = user("This is a long beginning that stays. " * 20)
     for _ in range(2):
         ollama.expect("Yes.")
-    cold = await model.chat([first], max_tokens=9)
+    cold = await model.chat(ChatRequest([first], max_tokens=9))
     warm = await model.chat(
-        [first, {"role": "assistant", "content": "Yes."}, user("And?")], max_tokens=9
+        ChatRequest([first, {"role": "assistant", "content": "Yes."}, user("And?")], max_tokens=9)
     )
     return cold, warm
 
@@ -195,7 +195,7 @@ async def test_missing_prompt_count_is_estimated(
     """Ollama before 0.4 leaves the count out when all of the prompt was cached."""
     fields = {"prompt_eval_count": None, "prompt_eval_cached_count": None}
     ollama.expect(Answer("Yes.", fields=fields))
-    reply = await model.chat([user("x" * 4000)], max_tokens=9)
+    reply = await model.chat(ChatRequest([user("x" * 4000)], max_tokens=9))
     assert reply.prompt_tokens == 1000
 
 
@@ -210,7 +210,7 @@ async def test_two_models_share_one_client(ollama: ScriptedOllama) -> None:
     texts = {}
 
     async def ask(model: OllamaModel) -> None:
-        texts[model.name] = (await model.chat([user("Who?")], max_tokens=9)).text
+        texts[model.name] = (await model.chat(ChatRequest([user("Who?")], max_tokens=9))).text
 
     async with anyio.create_task_group() as group:
         group.start_soon(ask, full)
@@ -231,7 +231,7 @@ def test_any_text_goes_there_and_back_unchanged(
 
     async def ask() -> str:
         async with model_at(echo.url) as model:
-            return (await model.chat(messages, max_tokens=4096)).text
+            return (await model.chat(ChatRequest(messages, max_tokens=4096))).text
 
     assert anyio.run(ask) == messages[-1]["content"]
     assert echo.requests[-1].messages == messages
@@ -240,7 +240,9 @@ def test_any_text_goes_there_and_back_unchanged(
 async def test_lone_surrogate_becomes_a_question_mark(echo: ScriptedOllama) -> None:
     """A file name in a tool result may hold one, and JSON on the wire is UTF-8."""
     async with model_at(echo.url) as model:
-        assert (await model.chat([user("caf\udce9.txt")], max_tokens=99)).text == "caf?.txt"
+        assert (
+            await model.chat(ChatRequest([user("caf\udce9.txt")], max_tokens=99))
+        ).text == "caf?.txt"
 
 
 # Faults
@@ -311,19 +313,19 @@ async def test_fault_becomes_an_error_that_says_what_to_do(
 ) -> None:
     ollama.expect(fault)
     with pytest.raises(ModelError) as caught:
-        await model.chat([user("x")], max_tokens=9)
+        await model.chat(ChatRequest([user("x")], max_tokens=9))
     assert type(caught.value) is error
     message = str(caught.value)
     assert all(part in message for part in [*words, ollama.url]), message
     ollama.expect("Fine.")
-    assert (await model.chat([user("x")], max_tokens=9)).text == "Fine."
+    assert (await model.chat(ChatRequest([user("x")], max_tokens=9))).text == "Fine."
 
 
 async def test_a_reply_that_repeats_itself_is_taken_as_cut(
     ollama: ScriptedOllama, model: OllamaModel
 ) -> None:
     ollama.expect(NoEnd(after="Again again again"))
-    reply = await model.chat([user("x")], max_tokens=9)
+    reply = await model.chat(ChatRequest([user("x")], max_tokens=9))
     assert (reply.text, reply.finish) == ("Again again again", "length")
     assert reply.generated_tokens > 0
 
@@ -331,7 +333,7 @@ async def test_a_reply_that_repeats_itself_is_taken_as_cut(
 async def test_model_that_the_server_lacks(ollama: ScriptedOllama) -> None:
     async with model_at(ollama.url, "other:1b") as model:
         with pytest.raises(ModelUnavailable, match="run `ollama pull other:1b`"):
-            await model.chat([user("x")], max_tokens=9)
+            await model.chat(ChatRequest([user("x")], max_tokens=9))
 
 
 async def test_no_server() -> None:
@@ -339,7 +341,7 @@ async def test_no_server() -> None:
         host = f"127.0.0.1:{gone.getsockname()[1]}"
     async with model_at(host) as model:
         with pytest.raises(ModelUnavailable) as caught:
-            await model.chat([user("x")], max_tokens=9)
+            await model.chat(ChatRequest([user("x")], max_tokens=9))
     assert f"does not answer at http://{host}; start it with `ollama serve`" in str(caught.value)
 
 
@@ -348,7 +350,7 @@ async def test_silent_server(ollama: ScriptedOllama, after: str) -> None:
     ollama.expect(Hang(after))
     async with model_at(ollama.url, gap_seconds=0.1) as model:
         with pytest.raises(ModelUnavailable, match=r"sent nothing for 0\.1 s"):
-            await model.chat([user("x")], max_tokens=9)
+            await model.chat(ChatRequest([user("x")], max_tokens=9))
         await ollama.arrived()
         assert await hung_up(ollama.requests[0])
 
@@ -363,7 +365,9 @@ async def test_cut_prompt_is_found(ollama: ScriptedOllama) -> None:
     ollama.expect(Answer("Red.", fields=fields))
     async with model_at(ollama.url, context_tokens=16384) as model:
         with pytest.raises(ContextExceeded, match=r"read 21 tokens of at least 7004.*num_ctx"):
-            await model.chat([user(LONG), user("Name a colour, please.")], max_tokens=9)
+            await model.chat(
+                ChatRequest([user(LONG), user("Name a colour, please.")], max_tokens=9)
+            )
 
 
 @pytest.mark.parametrize(
@@ -382,7 +386,7 @@ async def test_whole_prompt_is_never_taken_for_a_cut_one(
 ) -> None:
     ollama.expect(Answer("Yes.", fields={"prompt_eval_count": tokens}))
     async with model_at(ollama.url, context_tokens=9000) as model:
-        assert (await model.chat([user(text)], max_tokens=9)).prompt_tokens == tokens
+        assert (await model.chat(ChatRequest([user(text)], max_tokens=9))).prompt_tokens == tokens
 
 
 async def test_prompt_that_fits_is_never_taken_for_a_cut_one(
@@ -390,7 +394,7 @@ async def test_prompt_that_fits_is_never_taken_for_a_cut_one(
 ) -> None:
     """Such as by a server that counts the new tokens alone: 8000 bytes cannot be 8192 tokens."""
     ollama.expect(Answer("Yes.", fields={"prompt_eval_count": 1}))
-    await model.chat([user("word " * 1600)], max_tokens=9)
+    await model.chat(ChatRequest([user("word " * 1600)], max_tokens=9))
 
 
 # Cancellation
@@ -402,12 +406,12 @@ async def test_cancel_closes_the_request(
 ) -> None:
     ollama.expect(Hang(after))
     async with anyio.create_task_group() as group:
-        group.start_soon(lambda: model.chat([user("x")], max_tokens=9))
+        group.start_soon(lambda: model.chat(ChatRequest([user("x")], max_tokens=9)))
         await ollama.arrived()
         group.cancel_scope.cancel()
     assert await hung_up(ollama.requests[0])
     ollama.expect("Fine.")
-    assert (await model.chat([user("x")], max_tokens=9)).text == "Fine."
+    assert (await model.chat(ChatRequest([user("x")], max_tokens=9))).text == "Fine."
 
 
 async def test_failing_listener_closes_the_request(
@@ -418,7 +422,7 @@ async def test_failing_listener_closes_the_request(
 
     ollama.expect(Hang(after="Half a "))
     with pytest.raises(ZeroDivisionError):
-        await model.chat([user("x")], max_tokens=9, on_text=on_text)
+        await model.chat(ChatRequest([user("x")], max_tokens=9, on_text=on_text))
     assert await hung_up(ollama.requests[0])
 
 
@@ -460,7 +464,7 @@ async def test_password_in_the_address_stays_out_of_errors(
         for fault in (HttpError(500, "oh"), Drop(), Garbage(), NoEnd()):
             ollama.expect(fault)
             with pytest.raises(ModelError) as caught:
-                await model.chat([user("x")], max_tokens=9)
+                await model.chat(ChatRequest([user("x")], max_tokens=9))
             assert "secret" not in str(caught.value)
 
 
@@ -472,7 +476,7 @@ async def test_server_on_this_machine_is_reached_without_the_proxy(
     for host in (ollama.host, ollama.host.replace("127.0.0.1", "localhost")):
         ollama.expect("Yes.")
         async with model_at(host) as model:
-            assert (await model.chat([user("x")], max_tokens=9)).text == "Yes."
+            assert (await model.chat(ChatRequest([user("x")], max_tokens=9))).text == "Yes."
 
 
 async def test_probe_finds_a_server(ollama: ScriptedOllama) -> None:
@@ -541,7 +545,9 @@ async def run_script(
     """What the model says to one question, if the script had nothing to complain of."""
     async with ScriptedOllama() as ollama, model_at(ollama.url) as model:
         ollama.expect(reply, contains=contains)
-        return (await model.chat([user("A colour?")], max_tokens=9, schema=schema)).text
+        return (
+            await model.chat(ChatRequest([user("A colour?")], max_tokens=9, schema=schema))
+        ).text
 
 
 @pytest.mark.parametrize(
@@ -591,7 +597,7 @@ async def test_changed_options_fail_the_test() -> None:
         async with ScriptedOllama(handler=lambda request: "Yes.") as ollama:
             for size in (4096, 8192):
                 async with model_at(ollama.url, context_tokens=size) as model:
-                    await model.chat([user("x")], max_tokens=9)
+                    await model.chat(ChatRequest([user("x")], max_tokens=9))
 
     with pytest.raises(AssertionError, match="options changed"):
         await run()
@@ -601,7 +607,7 @@ async def test_prompt_larger_than_the_window_is_refused(ollama: ScriptedOllama) 
     ollama.expect("Yes.")
     async with model_at(ollama.url, context_tokens=2048) as model:
         with pytest.raises(ContextExceeded, match="exceeds the available context size"):
-            await model.chat([user(LONG)], max_tokens=9)
+            await model.chat(ChatRequest([user(LONG)], max_tokens=9))
 
 
 # A real server
@@ -627,10 +633,12 @@ async def test_live_reply_fits_its_schema(real: OllamaModel) -> None:
     }
     pieces: list[str] = []
     reply = await real.chat(
-        [user('Pick a colour. Reply as {"colour": "..."}.')],
-        max_tokens=64,
-        schema=schema,
-        on_text=pieces.append,
+        ChatRequest(
+            [user('Pick a colour. Reply as {"colour": "..."}.')],
+            max_tokens=64,
+            schema=schema,
+            on_text=pieces.append,
+        )
     )
     assert reply.finish == "stop"
     assert json.loads(reply.text) in ({"colour": "mauve"}, {"colour": "teal"})
@@ -640,8 +648,8 @@ async def test_live_reply_fits_its_schema(real: OllamaModel) -> None:
 @pytest.mark.live
 async def test_live_counts_the_whole_prompt_when_it_was_cached(real: OllamaModel) -> None:
     messages = [user("Count the words of this sentence, and of the one after it. " * 4)]
-    cold = await real.chat(messages, max_tokens=2)
-    warm = await real.chat(messages, max_tokens=3)
+    cold = await real.chat(ChatRequest(messages, max_tokens=2))
+    warm = await real.chat(ChatRequest(messages, max_tokens=3))
     assert warm.prompt_tokens == cold.prompt_tokens
     assert warm.cached_tokens > warm.prompt_tokens // 2
     assert warm.generated_tokens <= 3
@@ -651,7 +659,7 @@ async def test_live_counts_the_whole_prompt_when_it_was_cached(real: OllamaModel
 async def test_live_cut_prompt_is_an_error(real: OllamaModel) -> None:
     """The server either refuses it, or cuts it and is found out."""
     with pytest.raises(ContextExceeded):
-        await real.chat([user(LONG), user("Name a colour.")], max_tokens=2)
+        await real.chat(ChatRequest([user(LONG), user("Name a colour.")], max_tokens=2))
 
 
 @pytest.mark.live
@@ -665,11 +673,15 @@ async def test_live_cancel_stops_the_work(real: OllamaModel) -> None:
 
     async def write_a_lot() -> None:
         schema = {"type": "array", "items": {"enum": ["yes"]}, "minItems": 1900}
-        await real.chat([user("Say yes.")], max_tokens=7900, schema=schema, on_text=on_text)
+        await real.chat(
+            ChatRequest([user("Say yes.")], max_tokens=7900, schema=schema, on_text=on_text)
+        )
 
     async with anyio.create_task_group() as group:
         group.start_soon(write_a_lot)
         await begun.wait()
         group.cancel_scope.cancel()
     async with model_at(None, gap_seconds=60) as model:
-        assert (await model.chat([user("Name a colour.")], max_tokens=4)).generated_tokens <= 4
+        assert (
+            await model.chat(ChatRequest([user("Name a colour.")], max_tokens=4))
+        ).generated_tokens <= 4

@@ -31,7 +31,7 @@ from planner.checks.schemas import closed, iteration_decision, one_of
 from planner.checks.schemas import text as string
 from planner.checks.validation import problem
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
-from planner.models.base import Message
+from planner.models.base import ChatRequest, Message
 from planner.models.embedded import WORKER
 from planner.models.openai_chat import OpenAIClient, OpenAIModel, alternating
 from planner.models.weights import fetch
@@ -75,7 +75,7 @@ async def test_the_request(server: ScriptedOpenAI) -> None:
     server.expect({"colour": "red"})
     messages: list[Message] = [{"role": "system", "content": "Be brief."}, user("caf\udce9?")]
     async with model_of(server) as model:
-        await model.chat(messages, max_tokens=64, schema=COLOUR)
+        await model.chat(ChatRequest(messages, max_tokens=64, schema=COLOUR))
     assert server.sent == snapshot(
         [
             {
@@ -112,9 +112,12 @@ async def test_the_reply_and_its_cost(server: ScriptedOpenAI) -> None:
         server.expect("One two three.")
     pieces: list[str] = []
     async with model_of(server) as model:
-        cold = await model.chat([first], max_tokens=99, on_text=pieces.append)
+        cold = await model.chat(ChatRequest([first], max_tokens=99, on_text=pieces.append))
         warm = await model.chat(
-            [first, {"role": "assistant", "content": "One two three."}, user("And?")], max_tokens=9
+            ChatRequest(
+                [first, {"role": "assistant", "content": "One two three."}, user("And?")],
+                max_tokens=9,
+            )
         )
     assert pieces == ["One", " two", " three", "."]
     assert (cold.text, cold.finish, cold.generated_tokens) == ("One two three.", "stop", 4)
@@ -128,7 +131,7 @@ async def test_what_a_server_does_not_tell_is_estimated(tells: tuple[str, ...]) 
     with ScriptedOpenAI(tells=tells) as server:
         server.expect(Answer("One two three.", done_reason="length"))
         async with model_of(server) as model:
-            reply = await model.chat([user("x" * 400)], max_tokens=4)
+            reply = await model.chat(ChatRequest([user("x" * 400)], max_tokens=4))
     assert reply.finish == "length"
     assert reply.cached_told == ("timings" in tells)
     assert reply.generated_tokens == (4 if "usage" in tells else 3)
@@ -148,7 +151,7 @@ def echo() -> Iterator[ScriptedOpenAI]:
 def test_any_text_goes_there_and_back_unchanged(echo: ScriptedOpenAI, said: str) -> None:
     async def ask() -> str:
         async with model_of(echo) as model:
-            return (await model.chat([user(said)], max_tokens=4096)).text
+            return (await model.chat(ChatRequest([user(said)], max_tokens=4096))).text
 
     assert anyio.run(ask) == said
 
@@ -208,8 +211,8 @@ async def test_a_fault_becomes_an_error_that_says_what_to_do(
     server.expect("Fine.")
     async with model_of(server, key=KEY) as model:
         with pytest.raises(ModelError) as caught:
-            await model.chat([user("x")], max_tokens=9)
-        assert (await model.chat([user("x")], max_tokens=9)).text == "Fine."
+            await model.chat(ChatRequest([user("x")], max_tokens=9))
+        assert (await model.chat(ChatRequest([user("x")], max_tokens=9))).text == "Fine."
     assert type(caught.value) is error
     message = str(caught.value)
     assert all(part in message for part in [*words, server.base]), message
@@ -221,7 +224,7 @@ async def test_a_silent_server(server: ScriptedOpenAI, after: str) -> None:
     server.expect(Hang(after))
     async with model_of(server, gap_seconds=0.1) as model:
         with pytest.raises(ModelUnavailable, match=r"sent nothing for 0\.1 s"):
-            await model.chat([user("x")], max_tokens=9)
+            await model.chat(ChatRequest([user("x")], max_tokens=9))
     await server.arrived()
     assert await hung_up(server.requests[0])
 
@@ -229,7 +232,7 @@ async def test_a_silent_server(server: ScriptedOpenAI, after: str) -> None:
 async def test_a_call_that_is_cancelled_stops_the_server(server: ScriptedOpenAI) -> None:
     server.expect(Hang("Half a "))
     async with model_of(server) as model, anyio.create_task_group() as tasks:
-        tasks.start_soon(lambda: model.chat([user("x")], max_tokens=9))
+        tasks.start_soon(lambda: model.chat(ChatRequest([user("x")], max_tokens=9)))
         await server.arrived()
         tasks.cancel_scope.cancel()
     assert await hung_up(server.requests[0])
@@ -240,7 +243,7 @@ async def test_no_server() -> None:
         base = f"http://127.0.0.1:{gone.getsockname()[1]}/v1"
     client = OpenAIClient(base)
     async with contextlib.aclosing(OpenAIModel(FULL, client, context_tokens=8192)) as model:
-        for call in (model.load(), model.chat([user("x")], max_tokens=9)):
+        for call in (model.load(), model.chat(ChatRequest([user("x")], max_tokens=9))):
             with pytest.raises(ModelUnavailable, match=f"does not answer at {base}; start it"):
                 await call
 
@@ -252,7 +255,7 @@ async def test_a_prompt_that_the_server_cut_is_found() -> None:
         server.expect(Answer("Red.", fields={"prompt_eval_count": 4000}))
         async with model_of(server) as model:
             with pytest.raises(ContextExceeded, match="read 4000 tokens of at least 7000"):
-                await model.chat([user(long)], max_tokens=9)
+                await model.chat(ChatRequest([user(long)], max_tokens=9))
 
 
 # What a server does not take
@@ -264,7 +267,9 @@ async def test_a_server_that_takes_no_schema_is_asked_without(server: ScriptedOp
             server.expect("red")
         async with model_of(server) as model:
             for _ in range(2):
-                assert (await model.chat([user("x")], max_tokens=9, schema=COLOUR)).text == "red"
+                assert (
+                    await model.chat(ChatRequest([user("x")], max_tokens=9, schema=COLOUR))
+                ).text == "red"
     assert ["response_format" in each for each in server.sent] == [True, False, False]
 
 
@@ -276,7 +281,7 @@ async def test_one_schema_that_is_refused_says_nothing_of_the_others(
     server.expect({"colour": "red"})
     async with model_of(server) as model:
         for _ in range(2):
-            await model.chat([user("x")], max_tokens=9, schema=COLOUR)
+            await model.chat(ChatRequest([user("x")], max_tokens=9, schema=COLOUR))
     assert ["response_format" in each for each in server.sent] == [True, False, True]
 
 
@@ -293,7 +298,7 @@ async def test_a_template_that_wants_turns_gets_them() -> None:
             server.expect("Yes.")
         async with model_of(server) as model:
             for _ in range(2):
-                await model.chat(messages, max_tokens=9)
+                await model.chat(ChatRequest(messages, max_tokens=9))
     assert [len(each["messages"]) for each in server.sent] == [5, 3, 3]
     assert server.sent[-1]["messages"] == snapshot(
         [
@@ -674,10 +679,10 @@ async def test_a_kept_connection_that_was_closed_costs_no_call(closed: int) -> N
         client = OpenAIClient(f"http://127.0.0.1:{port}/v1")
         async with contextlib.aclosing(OpenAIModel("any", client, context_tokens=4096)) as model:
             if closed == 1:
-                assert (await model.chat([user("Pick")], max_tokens=9)).text == "teal"
+                assert (await model.chat(ChatRequest([user("Pick")], max_tokens=9))).text == "teal"
             else:
                 with pytest.raises(ModelUnavailable, match="broke while"):
-                    await model.chat([user("Pick")], max_tokens=9)
+                    await model.chat(ChatRequest([user("Pick")], max_tokens=9))
     assert asked == 2
 
 
@@ -696,19 +701,23 @@ async def test_a_real_server_holds_a_reply_to_its_schema_and_tells_its_cost(
         }
         pieces: list[str] = []
         asked = [user('Pick a colour. Reply as {"colour": "..."}.')]
-        reply = await model.chat(asked, max_tokens=64, schema=schema, on_text=pieces.append)
+        reply = await model.chat(
+            ChatRequest(asked, max_tokens=64, schema=schema, on_text=pieces.append)
+        )
         assert json.loads(reply.text) in ({"colour": "mauve"}, {"colour": "teal"})
         assert "".join(pieces) == reply.text
         assert reply.cached_told
         assert reply.prefill_seconds > 0
-        again = await model.chat(asked, max_tokens=2, schema=schema)
+        again = await model.chat(ChatRequest(asked, max_tokens=2, schema=schema))
         assert again.cached_tokens > again.prompt_tokens // 2
         assert (again.finish, again.generated_tokens) == ("length", 2)
 
         unheard_of = {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}}
-        assert (await model.chat(asked, max_tokens=2, schema=unheard_of)).generated_tokens == 2
+        assert (
+            await model.chat(ChatRequest(asked, max_tokens=2, schema=unheard_of))
+        ).generated_tokens == 2
         with pytest.raises(ContextExceeded, match="available context size"):
-            await model.chat([user("word " * 5000)], max_tokens=2)
+            await model.chat(ChatRequest([user("word " * 5000)], max_tokens=2))
     with pytest.raises(ModelUnavailable, match="PLANLOOM_MODEL_KEY"):
         await OpenAIClient(f"{llama[0]}/v1", key="another").probe()
 
@@ -724,15 +733,19 @@ async def test_a_real_server_stops_when_a_call_is_cancelled(llama: tuple[str, st
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(
                 lambda: model.chat(
-                    [user("Say yes.")],
-                    max_tokens=3900,
-                    schema=schema,
-                    on_text=lambda _: begun.set(),
+                    ChatRequest(
+                        [user("Say yes.")],
+                        max_tokens=3900,
+                        schema=schema,
+                        on_text=lambda _: begun.set(),
+                    )
                 )
             )
             await begun.wait()
             tasks.cancel_scope.cancel()
-        assert (await model.chat([user("Name a colour.")], max_tokens=4)).generated_tokens <= 4
+        assert (
+            await model.chat(ChatRequest([user("Name a colour.")], max_tokens=4))
+        ).generated_tokens <= 4
 
 
 @pytest.mark.outside
