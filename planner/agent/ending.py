@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from planner.agent.best_answer import not_asked_about
 from planner.agent.changes import NO_CALL, UNKNOWN, Changes
 from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
@@ -241,8 +242,7 @@ class Ending:
         if not results(self.state).strip():
             return Doubt("nothing was looked up for it")
         if loose := unproved(self.state, answer):
-            told = ", ".join(loose)
-            return Doubt(f"the results contain {told}, but not about what was asked", loose)
+            return Doubt(not_asked_about(loose), loose)
         if other := converted(self.state, answer):
             return Doubt(f"no result says {', '.join(other)}, unless in another unit")
         if in_own_words(self.state, answer):

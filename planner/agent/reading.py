@@ -9,7 +9,7 @@ from planner.agent.changes import Changes
 from planner.agent.gathering import Gatherer
 from planner.agent.questions import Asker
 from planner.agent.steps import Steps
-from planner.checks.citations import MIN_NEW, said_by_one
+from planner.checks.citations import MIN_NEW, said_by_one, unproved
 from planner.checks.claims import (
     agree,
     beyond,
@@ -259,7 +259,8 @@ class Reader:
         likeliest passages, the second of all, asked in other words: a small model's wrong answers
         seldom come twice from what is not the same. Where they differ, the first question is
         asked once more, of all passages or, if they were read for a long answer, of the likeliest;
-        the answer that was read from most passages is shown (docs/experiments.md).
+        the answer that was read from most passages is shown (docs/experiments.md), first one whose
+        numbers stand where they are about what is asked.
         """
         lead, self.lead = self.lead, None
         if lead and unsupported(self.state, lead):
@@ -288,7 +289,8 @@ class Reader:
             readings = [second, third, first]
         else:
             readings = [first, second]
-        answer = next(filter(self.names_something, filter(None, readings)), first)
+        named = [*filter(self.names_something, filter(None, readings))] or [first]
+        answer = next((each for each in named if not unproved(self.state, each)), named[0])
         question = self.state.question
         differing = (each for each in (first, second) if not agree(each, answer, question))
         other = next(differing, second)

@@ -46,6 +46,10 @@ READ_ANSWER = f"read_file says that {ANSWER}"
 UNNAMED = "Please greet me"
 """A request with words to look up that no file holds."""
 LINE = f"class {CLASS}:"
+GUIDE = "read_orders is in notes/guide.md."
+USES = f"{CLASS} uses read_orders."
+SCHEDULES = f"The scheduler is {CLASS}."
+PLURAL = f"{CLASS} has Phoenixes."
 """As it stands among the passages that are shown."""
 
 
@@ -1118,6 +1122,38 @@ async def test_of_readings_that_differ_the_widest_that_names_something_is_kept(
     assert ran.state.reason == f"Two readings of the results differ: {told}"
 
 
+AGES = "# The archiver takes records of this age in days.\nMIN_AGE_DAYS = 6078\n"
+CONFIG = "leave: 9214  # days off\nweekend: 37  # days off\n"
+
+
+@pytest.mark.parametrize(
+    ("readings", "status", "answer"),
+    [
+        (("9214", "6078"), "partial", "6078"),
+        (
+            ("9214", "37"),
+            "not_found",
+            "Could not find out: the results contain 9214, but not about what was asked.",
+        ),
+    ],
+)
+async def test_of_readings_that_differ_the_one_with_a_number_about_the_question_is_kept(
+    readings: tuple[str, str], status: str, answer: str, pool: DictionaryPool
+) -> None:
+    """Where neither has one, both are guesses."""
+    pool.specs = [SEARCH, READ]
+    pool.files = {"ages.py": AGES, "config.yaml": CONFIG}
+    first, again = readings
+    ran = await planned(
+        brief("short answer", "archiver", "record", "days"),
+        found(first),
+        second(again),
+        pool=pool,
+        prompt="How many days old are records that the archiver takes?",
+    )
+    assert (ran.state.status, ran.state.answer) == (status, answer)
+
+
 async def test_two_readings_that_differ_leave_the_answer_partial(pool: DictionaryPool) -> None:
     ran = await planned(found(ANSWER), second(OTHER), pool=pool, prompt=QUESTION)
     assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)
@@ -1165,30 +1201,25 @@ def test_the_reply_that_it_stands_nowhere_is_no_answer(said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "said", "reason"),
+    ("prompt", "said", "again", "absent"),
     [
-        (
-            "Does the guide explain read_orders?",
-            "read_orders is in notes/guide.md.",
-            'no file contains "read_orders"',
-        ),
-        (
-            f"Does {CLASS} use read_orders?",
-            f"{CLASS} uses read_orders.",
-            'no file contains "read_orders"',
-        ),
-        ("Which class keeps the read_orders?", ANSWER, None),  # it may have another name
-        (f"With read_file: what is {CLASS}?", READ_ANSWER, None),  # a tool's name
-        ("Which classes have Phoenixes?", f"{CLASS} has Phoenixes.", None),  # a plural
+        ("Does the guide explain read_orders?", GUIDE, GUIDE, "read_orders"),
+        (f"Does {CLASS} use read_orders?", USES, USES, "read_orders"),
+        ("Which class is the scheduler?", SCHEDULES, "jobs", "scheduler"),  # it is not certain
+        ("Which class is the scheduler?", SCHEDULES, CLASS, None),  # the project calls it otherwise
+        ("Which class keeps the read_orders?", ANSWER, ANSWER, None),  # it may have another name
+        (f"With read_file: what is {CLASS}?", READ_ANSWER, READ_ANSWER, None),  # a tool's name
+        ("Which classes have Phoenixes?", PLURAL, PLURAL, None),
     ],
 )
-async def test_an_answer_about_a_name_that_stands_nowhere_is_not_certain(
-    prompt: str, said: str, reason: str | None, pool: DictionaryPool
+async def test_of_an_answer_about_something_that_stands_nowhere_this_is_said_first(
+    prompt: str, said: str, again: str, absent: str | None, pool: DictionaryPool
 ) -> None:
-    words = brief("short answer", "guide", "secret")
-    ran = await planned(words, found(said), second(said), pool=pool, prompt=prompt)
-    assert (ran.state.answer, ran.state.reason) == (said, reason)
-    assert ran.state.status == ("partial" if reason else "answered")
+    words = brief("short answer", "guide", "secret", "scheduler")
+    ran = await planned(words, found(said), second(again), pool=pool, prompt=prompt)
+    first = f'No file contains "{absent}". The model says: ' if absent else ""
+    assert ran.state.answer == first + said
+    assert ran.state.status == ("partial" if absent else "answered")
 
 
 @pytest.mark.parametrize(("seconds", "called"), [(0.0, ["query"]), (20.0, [])])
