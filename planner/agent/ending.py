@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from planner.agent.best_answer import not_asked_about
 from planner.agent.changes import NO_CALL, UNKNOWN, Changes
 from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
@@ -139,10 +138,16 @@ class Ending:
     clock: Clock
 
     async def conclude(
-        self, conclusion: Conclude, reason: str | None, unsure: str | None, quotes: Sequence[str]
+        self,
+        conclusion: Conclude,
+        reason: str | None,
+        unsure: str | None,
+        quotes: Sequence[str],
+        nowhere: str,
     ) -> RunFinished:
         """The end with a conclusion. `reason` is why the run could not go on, `unsure` why its
-        answer is not certain, `quotes` the lines that say it."""
+        answer is not certain, `quotes` the lines that say it, `nowhere` what is known to stand in
+        no file though the answer speaks of it."""
         answer, goal = conclusion.final_answer, self.state.part.request.goal
         planned = goal == "plan"
         if not planned and not answer.strip():
@@ -195,6 +200,8 @@ class Ending:
         if status == "partial" and (rest := self._without_orders(answer)):
             answer = rest
             told = _paragraphs("Nothing was changed.", _said(answer))
+        elif nowhere and answer:
+            told = _paragraphs(nowhere, _said(told))
         if formatted.problem:
             status = "partial"
             unfit = f"the answer could not be put into data_schema: {formatted.problem}"
@@ -242,7 +249,8 @@ class Ending:
         if not results(self.state).strip():
             return Doubt("nothing was looked up for it")
         if loose := unproved(self.state, answer):
-            return Doubt(not_asked_about(loose), loose)
+            told = ", ".join(loose)
+            return Doubt(f"the results contain {told}, but not about what was asked", loose)
         if other := converted(self.state, answer):
             return Doubt(f"no result says {', '.join(other)}, unless in another unit")
         if in_own_words(self.state, answer):

@@ -222,7 +222,9 @@ class _Run:
                 return self.ending.without_model(f"{reason}; {error}" if reason else str(error))
         if conclusion is None:
             return self.ending.without_model(reason or "the conclusion took too long")
-        return await self.ending.conclude(conclusion, reason, self.best.unsure, self.best.quotes)
+        return await self.ending.conclude(
+            conclusion, reason, self.best.unsure, self.best.quotes, self.best.nowhere
+        )
 
     @property
     def without_tools(self) -> bool:

@@ -9,7 +9,7 @@ from planner.agent.changes import Changes
 from planner.agent.gathering import Gatherer
 from planner.agent.questions import Asker
 from planner.agent.steps import Steps
-from planner.checks.citations import MIN_NEW, said_by_one, unproved
+from planner.checks.citations import MIN_NEW, only_guessed, said_by_one, unproved
 from planner.checks.claims import (
     agree,
     beyond,
@@ -34,6 +34,10 @@ longer text."""
 NO_LINE = "no line of the results was found that says it"
 NOT_ALL_READ = "not all of what was found was read"
 READ_ONCE = "the results were not read a second time"
+GUESSED = (
+    "Could not find out: the results contain {numbers}, but nothing says that this is what was "
+    "asked for."
+)
 MAY_LACK = "it was put together from several places, and may lack something"
 ONE_OF_TWO = "only the first of its two questions was answered"
 LONG = 200
@@ -259,8 +263,9 @@ class Reader:
         likeliest passages, the second of all, asked in other words: a small model's wrong answers
         seldom come twice from what is not the same. Where they differ, the first question is
         asked once more, of all passages or, if they were read for a long answer, of the likeliest;
-        the answer that was read from most passages is shown (docs/experiments.md), first one whose
-        numbers stand where they are about what is asked.
+        the answer that was read from most passages is shown (docs/experiments.md). Numbers that
+        stand in the results for another reason are guesses: where each reading says nothing else,
+        nothing was found.
         """
         lead, self.lead = self.lead, None
         if lead and unsupported(self.state, lead):
@@ -289,9 +294,13 @@ class Reader:
             readings = [second, third, first]
         else:
             readings = [first, second]
-        named = [*filter(self.names_something, filter(None, readings))] or [first]
-        answer = next((each for each in named if not unproved(self.state, each)), named[0])
+        told = [*filter(None, readings)]
         question = self.state.question
+        guessed = [only_guessed(self.state, each, question) for each in told]
+        if all(guessed) and not self.changes.wanted:
+            numbers = " and ".join(dict.fromkeys(each for said in guessed for each in said))
+            return Conclude(final_answer=GUESSED.format(numbers=numbers), success=False)
+        answer = self.likelier(told) or first
         differing = (each for each in (first, second) if not agree(each, answer, question))
         other = next(differing, second)
         self.best.text = answer
@@ -335,6 +344,15 @@ class Reader:
         """Say why the best answer is not certain."""
         self.best.unsure = why
         self.emit(GuardTripped(guard="second_reading", message=why))
+
+    def likelier(self, readings: Sequence[str]) -> str | None:
+        """The first of these that names something; of those with numbers, the first whose numbers
+        stand where they are about what is asked."""
+        named = [*filter(self.names_something, readings)]
+        widest = next(iter(named), None)
+        if not all(any(map(is_number, claims(each))) for each in named):
+            return widest
+        return next((each for each in named if not unproved(self.state, each)), widest)
 
     def names_something(self, answer: str) -> bool:
         """Whether an answer has a name or a number beyond the request, and results hold all."""

@@ -48,7 +48,6 @@ UNNAMED = "Please greet me"
 LINE = f"class {CLASS}:"
 GUIDE = "read_orders is in notes/guide.md."
 USES = f"{CLASS} uses read_orders."
-SCHEDULES = f"The scheduler is {CLASS}."
 PLURAL = f"{CLASS} has Phoenixes."
 """As it stands among the passages that are shown."""
 
@@ -1130,10 +1129,13 @@ CONFIG = "leave: 9214  # days off\nweekend: 37  # days off\n"
     ("readings", "status", "answer"),
     [
         (("9214", "6078"), "partial", "6078"),
+        (("6078", "It is set by Guide."), "partial", "6078"),
+        (("9214", "37, as Guide says"), "partial", "9214"),
         (
             ("9214", "37"),
             "not_found",
-            "Could not find out: the results contain 9214, but not about what was asked.",
+            "Could not find out: the results contain 9214 and 37, but nothing says that this is "
+            "what was asked for.",
         ),
     ],
 )
@@ -1200,24 +1202,24 @@ def test_the_reply_that_it_stands_nowhere_is_no_answer(said: str) -> None:
     assert not protocol.Answer(final_answer=said, found_in="results").found
 
 
+@pytest.mark.parametrize("policy", [Policy.READ_ONLY, Policy.ASK])
 @pytest.mark.parametrize(
-    ("prompt", "said", "again", "absent"),
+    ("prompt", "said", "absent"),
     [
-        ("Does the guide explain read_orders?", GUIDE, GUIDE, "read_orders"),
-        (f"Does {CLASS} use read_orders?", USES, USES, "read_orders"),
-        ("Which class is the scheduler?", SCHEDULES, "jobs", "scheduler"),  # it is not certain
-        ("Which class is the scheduler?", SCHEDULES, CLASS, None),  # the project calls it otherwise
-        ("Which class keeps the read_orders?", ANSWER, ANSWER, None),  # it may have another name
-        (f"With read_file: what is {CLASS}?", READ_ANSWER, READ_ANSWER, None),  # a tool's name
-        ("Which classes have Phoenixes?", PLURAL, PLURAL, None),
+        ("Does the guide explain read_orders?", GUIDE, "read_orders"),
+        (f"Does {CLASS} use read_orders?", USES, "read_orders"),
+        ("Which class keeps the read_orders?", ANSWER, None),  # it may have another name
+        (f"With read_file: what is {CLASS}?", READ_ANSWER, None),  # a tool's name
+        ("Which classes have Phoenixes?", PLURAL, None),
     ],
 )
-async def test_of_an_answer_about_something_that_stands_nowhere_this_is_said_first(
-    prompt: str, said: str, again: str, absent: str | None, pool: DictionaryPool
+async def test_of_an_answer_about_a_name_that_stands_nowhere_this_is_said_first(
+    prompt: str, said: str, absent: str | None, policy: Policy, pool: DictionaryPool
 ) -> None:
-    words = brief("short answer", "guide", "secret", "scheduler")
-    ran = await planned(words, found(said), second(again), pool=pool, prompt=prompt)
-    first = f'No file contains "{absent}". The model says: ' if absent else ""
+    pool.specs = [*pool.specs, WRITE]
+    words = brief("short answer", "guide", "secret")
+    ran = await planned(words, found(said), second(said), pool=pool, prompt=prompt, policy=policy)
+    first = f'No file contains "{absent}".\n\nThe model says:\n' if absent else ""
     assert ran.state.answer == first + said
     assert ran.state.status == ("partial" if absent else "answered")
 
