@@ -9,7 +9,7 @@ import runpy
 import shlex
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -371,6 +371,11 @@ def environ(place: Place) -> dict[str, str]:
     return place.environ | {name: str(path) for name, path in here.items()}
 
 
+@pytest.fixture
+def run_in_place(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], None]:
+    return lambda words: run_here(words, monkeypatch, environ(place))
+
+
 def on(place: Place, words: Sequence[str]) -> list[str]:
     folders = ("/path/", "examples/")
     return [str(place.project) if word.startswith(folders) else word for word in words]
@@ -401,29 +406,29 @@ def test_commands_run(
     place: Place,
     ollama: ScriptedOllama,
     monkeypatch: pytest.MonkeyPatch,
+    run_in_place: Callable[[list[str]], None],
 ) -> None:
     ollama.models = MODELS
     if "ask" in words:
         (place.project / "jobs" / "asked.py").write_text(f"# {words[-1]}\n")
         ollama.expect(found("It is not in jobs/asked.py."))
     monkeypatch.chdir(place.root)
-    run_here(on(place, words), monkeypatch, environ(place))
+    run_in_place(on(place, words))
 
 
 @pytest.mark.parametrize("words", sorted(LOOK), ids=" ".join)
 def test_commands_run_on_a_run(
     words: tuple[str, ...],
-    place: Place,
     ollama: ScriptedOllama,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    run_in_place: Callable[[list[str]], None],
 ) -> None:
     answer = f"`{CLASS}` is defined in jobs/secret.py, line 6."
     ollama.expect(found(answer))
-    run_here(["planloom", "ask", f"Where is {CLASS} defined?"], monkeypatch, environ(place))
-    run_here(["planloom", "runs"], monkeypatch, environ(place))
+    run_in_place(["planloom", "ask", f"Where is {CLASS} defined?"])
+    run_in_place(["planloom", "runs"])
     known = capsys.readouterr().out.splitlines()[-1].split()[0]
-    run_here([known if word == "ID" else word for word in words], monkeypatch, environ(place))
+    run_in_place([known if word == "ID" else word for word in words])
     assert answer in capsys.readouterr().out
 
 
@@ -522,12 +527,12 @@ def test_quick_measurements_run(
 
 @pytest.mark.anyio
 async def test_from_the_readme_to_an_answer_in_a_client(
-    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+    place: Place, ollama: ScriptedOllama, run_in_place: Callable[[list[str]], None]
 ) -> None:
     """What it says is run: the entry is written into the client's file, and what the file says is
     started by a client."""
     (words,) = [words for words in RUN if {"--client", "/path/to/your/project"} <= set(words)]
-    run_here(on(place, words), monkeypatch, environ(place))
+    run_in_place(on(place, words))
     assert words[words.index("--client") + 1] == "claude-code"
     file = place.root / ".claude.json"
     entry = json.loads(file.read_text())["mcpServers"]["planloom"]

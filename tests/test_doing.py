@@ -354,12 +354,23 @@ async def test_a_channel_that_nobody_named_is_told_as_a_guess(
     assert ("contains channel: random." in shown) == (channel == "random")
 
 
-async def paid_with(mcp: FastMCP, place: Place, prompt: str) -> dict[str, Any]:
-    """The report of a request to an upstream whose every call is allowed."""
+async def paid_with(
+    reads: Callable[..., Any], changes: Callable[..., Any], place: Place, prompt: str
+) -> dict[str, Any]:
+    """The report of a request to an upstream of these two tools, whose every call is allowed."""
+    mcp: FastMCP = FastMCP("bank", version="1")
+    mcp.tool(reads, annotations={"readOnlyHint": True})
+    mcp.tool(changes, annotations={"readOnlyHint": False})
     with served(mcp) as url:
         place.upstreams = {"bank": {"url": url, "policy": "allow"}}
         async with place.client() as caller:
             return report(await caller.call("plan_and_answer", prompt=prompt, policy="allow"))
+
+
+def assert_made_up(ended: dict[str, Any], tool: str, argument: str) -> None:
+    why = f"{tool} was not called: no result and no word of the request says {argument}"
+    assert (ended["status"], ended["reason"]) == ("failed", why)
+    assert ended["answer"].startswith(f"Nothing was changed: {why}.")
 
 
 SENT = "AC-7980 was paid."
@@ -378,14 +389,11 @@ async def test_a_guess_is_not_proved_by_looking_it_up(
     asked: str, told: str, said: dict[str, Any], place: Place, ollama: ScriptedOllama
 ) -> None:
     """What a model made up is not paid because a call that looked for it repeats it."""
-    mcp: FastMCP = FastMCP("bank", version="1")
     paid: list[str] = []
 
-    @mcp.tool(annotations={"readOnlyHint": True})
     def find_account(text: str) -> str:
         return told.format(text=text)
 
-    @mcp.tool(annotations={"readOnlyHint": False})
     def pay(account: str) -> str:
         paid.append(account)
         return "paid"
@@ -397,25 +405,20 @@ async def test_a_guess_is_not_proved_by_looking_it_up(
     ollama.expect({"text": asked})
     ollama.expect({"account": "AC-7980"})
     ollama.expect(said)
-    ended = await paid_with(mcp, place, "Pay what is due")
+    ended = await paid_with(find_account, pay, place, "Pay what is due")
     assert paid == []
-    why = "pay was not called: no result and no word of the request says account: AC-7980"
-    assert (ended["status"], ended["reason"]) == ("failed", why)
-    assert ended["answer"].startswith(f"Nothing was changed: {why}.")
+    assert_made_up(ended, "pay", "account: AC-7980")
 
 
 async def test_an_amount_that_nobody_said_is_not_looked_up(
     place: Place, ollama: ScriptedOllama
 ) -> None:
     """Another one may be found under the same name, and would be as wrong."""
-    mcp: FastMCP = FastMCP("bank", version="1")
     sent: list[float] = []
 
-    @mcp.tool(annotations={"readOnlyHint": True})
     def list_payments() -> list[dict[str, float]]:
         return [{"amount": 1000.0}]
 
-    @mcp.tool(annotations={"readOnlyHint": False})
     def send(amount: float) -> str:
         sent.append(amount)
         return "sent"
@@ -424,24 +427,19 @@ async def test_an_amount_that_nobody_said_is_not_looked_up(
     ollama.expect(plan("send"))
     ollama.expect({"amount": 798.0})
     ollama.expect(was_done("798.0 was sent back."))
-    ended = await paid_with(mcp, place, "Send the difference back")
+    ended = await paid_with(list_payments, send, place, "Send the difference back")
     assert sent == []
-    why = "send was not called: no result and no word of the request says amount: 798.0"
-    assert (ended["status"], ended["reason"]) == ("failed", why)
-    assert ended["answer"].startswith(f"Nothing was changed: {why}.")
+    assert_made_up(ended, "send", "amount: 798.0")
 
 
 async def test_an_amount_may_follow_from_the_request_and_a_long_result(
     place: Place, ollama: ScriptedOllama
 ) -> None:
-    mcp: FastMCP = FastMCP("bank", version="1")
     sent: list[float] = []
 
-    @mcp.tool(annotations={"readOnlyHint": True})
     def payments() -> list[float]:
         return [*(7.0 + number for number in range(60)), 1000.0]
 
-    @mcp.tool(annotations={"readOnlyHint": False})
     def send(amount: float) -> str:
         sent.append(amount)
         return f"{amount} sent"
@@ -459,7 +457,7 @@ async def test_an_amount_may_follow_from_the_request_and_a_long_result(
     ollama.expect({"amount": 875.5})
     ollama.expect(was_done("875.5 was sent."))
     prompt = "We spent 124.5. Send back what their payment was more than that"
-    ended = await paid_with(mcp, place, prompt)
+    ended = await paid_with(payments, send, place, prompt)
     assert (ended["status"], sent) == ("answered", [875.5])
 
 

@@ -81,16 +81,21 @@ async def test_the_evidence_is_the_line_that_says_it(
     assert told == evidence
 
 
+def reads_one_file(ollama: ScriptedOllama, path: str, answer: str) -> None:
+    for said in (read_as("harbour"), plan("read_file"), {"path": path}, found(answer)):
+        ollama.expect(said)
+
+
+def assert_unproved(report: dict[str, Any], number: str) -> None:
+    why = f"the results contain {number}, but not about what was asked"
+    assert (report["status"], report["reason"], report["evidence"]) == ("partial", why, [])
+
+
 async def test_the_same_digits_prove_nothing(place: Place, ollama: ScriptedOllama) -> None:
-    ollama.expect(read_as("harbour"))
-    ollama.expect(plan("read_file"))
-    ollama.expect({"path": "limits.py"})
-    ollama.expect(found("It is 45."))
+    reads_one_file(ollama, "limits.py", "It is 45.")
     asked = ("ask", "--json", "How deep may a harbour be?")
     done = await anyio.to_thread.run_sync(place.run, *asked)
-    report = json.loads(done.stdout)
-    why = "the results contain 45, but not about what was asked"
-    assert (report["status"], report["reason"], report["evidence"]) == ("partial", why, [])
+    assert_unproved(json.loads(done.stdout), "45")
     assert done.returncode == 1
 
 
@@ -109,15 +114,10 @@ async def test_a_number_of_another_line_does_not_prove_it(
 ) -> None:
     """It stands beside a word of the question that many lines have; another number beside more."""
     (place.project / "server.py").write_text(QUEUE)
-    ollama.expect(read_as("harbour"))
-    ollama.expect(plan("read_file"))
-    ollama.expect({"path": "server.py"})
-    ollama.expect(found("The port is 77."))
+    reads_one_file(ollama, "server.py", "The port is 77.")
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt="Which is the port?")
-    report = result.whole or {}
-    why = "the results contain 77, but not about what was asked"
-    assert (report["status"], report["reason"], report["evidence"]) == ("partial", why, [])
+    assert_unproved(result.whole or {}, "77")
 
 
 CALLS = """def take():

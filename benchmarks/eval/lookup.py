@@ -8,13 +8,16 @@ symbol is in one split only and stays there when the code around it changes.
 import ast
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import TypeVar
 
 from benchmarks.eval.case import SPLITS, Split
 from benchmarks.eval.check import Check, file, number, whole
 from benchmarks.eval.question import Proof, Question
 from benchmarks.eval.source import Constant, Literal, Source, defaults, methods, names_in
+
+Named = TypeVar("Named")
 
 PHRASINGS: dict[str, tuple[str, ...]] = {
     "definition": (
@@ -193,18 +196,19 @@ class Asker:
         phrasings = PHRASINGS[kind][self.half :: 2]
         return phrasings[rank(key) % len(phrasings)].format(**parts)
 
-    def _mine(self, names: Sequence[str]) -> Iterator[str]:
-        """This split's names that were not asked for yet, in hash order."""
-        for name in sorted(set(names), key=rank):
+    def _mine(self, named: Mapping[str, Named]) -> Iterator[tuple[str, Named]]:
+        """This split's names that were not asked for yet, in hash order, with what has them."""
+        for name in sorted(named, key=rank):
             mine = not self._shared or rank(name) % 2 == self.half
             if mine and name not in self.asked:
                 self.asked.add(name)
-                yield name
+                yield name, named[name]
 
     def definitions(self) -> Iterator[Question]:
-        plain = [name for name, each in self._definitions.items() if not each.node.decorator_list]
-        for name in self._mine(plain):
-            each = self._definitions[name]
+        plain = {
+            name: each for name, each in self._definitions.items() if not each.node.decorator_list
+        }
+        for name, each in self._mine(plain):
             yield self.question(
                 "definition",
                 self._text("definition", name, name=name),
@@ -214,8 +218,7 @@ class Asker:
             )
 
     def values(self) -> Iterator[Question]:
-        for name in self._mine(list(self._constants)):
-            each = self._constants[name]
+        for name, each in self._mine(self._constants):
             yield self.question(
                 "value",
                 self._text("value", name, name=name),
@@ -232,8 +235,7 @@ class Asker:
         for name, each in self._definitions.items():
             if not isinstance(each.node, ast.ClassDef) and (pairs := list(defaults(each.node))):
                 found[name] = (each, pairs)
-        for name in self._mine(list(found)):
-            each, pairs = found[name]
+        for name, (each, pairs) in self._mine(found):
             parameter, line, value = pairs[0]
             yield self.question(
                 "default",
@@ -252,8 +254,7 @@ class Asker:
                 (only,) = known
                 if only in self._definitions:
                     found[name] = callers[0]
-        for name in self._mine(list(found)):
-            caller = found[name]
+        for name, caller in self._mine(found):
             yield self.question(
                 "caller",
                 self._text("caller", name, name=name),
@@ -270,8 +271,8 @@ class Asker:
             for base in names_in(each.node.bases[0]) & set(self._definitions):
                 if self._definitions[base].path != each.path:
                     found[name] = self._definitions[base]
-        for name in self._mine(list(found)):
-            each, base_class = self._definitions[name], found[name]
+        for name, base_class in self._mine(found):
+            each = self._definitions[name]
             yield self.question(
                 "chain",
                 self._text("base", name, name=name),
@@ -289,8 +290,7 @@ class Asker:
             used = {used for used in names_in(each.node) if used.isupper() and len(used) > 1}
             if not each.is_class and len(used) == 1 and used <= set(self._constants):
                 found[name] = self._constants[used.pop()]
-        for name in self._mine(list(found)):
-            constant = found[name]
+        for name, constant in self._mine(found):
             yield self.question(
                 "chain",
                 self._text("uses", name, name=name),
@@ -306,13 +306,13 @@ class Asker:
                 counted = methods(each.node)
                 if 3 <= len(counted) <= 9 and len(set(counted)) == len(counted):
                     found[name] = len(counted)
-        for name in self._mine(list(found)):
+        for name, count in self._mine(found):
             each = self._definitions[name]
             yield self.question(
                 "count",
                 self._text("methods", name, name=name),
-                str(found[name]),
-                [number(found[name])],
+                str(count),
+                [number(count)],
                 proofs=[Proof(path=each.path, line=each.line, text=name)],
             )
 
@@ -325,11 +325,11 @@ class Asker:
             plain = re.fullmatch(r"[A-Z][\w ,'()-]*\w", summary)  # no markup
             if plain and 6 <= len(summary.split()) <= 16 and text.count(summary) == 1:
                 found[name] = summary[0].lower() + summary[1:]
-        for name in self._mine(list(found)):
+        for name, summary in self._mine(found):
             each = self._definitions[name]
             yield self.question(
                 "file",
-                self._text("file", name, summary=found[name]),
+                self._text("file", name, summary=summary),
                 each.path,
                 [self.file(each.path)],
                 proofs=[Proof(path=each.path, line=each.line, text=name)],
@@ -348,6 +348,7 @@ class Asker:
 
     def unanswerables(self) -> Iterator[Question]:
         kinds = UNKNOWABLE[self.half :: 2]
-        for index, name in enumerate(self._mine(list(self._definitions)), len(self.codebase)):
+        mine = self._mine(self._definitions)
+        for index, (name, _) in enumerate(mine, len(self.codebase)):
             text, forbidden = kinds[index % len(kinds)]
             yield self.unknowable(text.format(name=name), forbidden)

@@ -70,11 +70,15 @@ class RunSetup(BaseModel):
 
 
 @dataclass(frozen=True)
-class NewRun:
+class _Run:
     id: str
     caller: str
     request: RunRequest
     setup: RunSetup
+
+
+@dataclass(frozen=True)
+class NewRun(_Run):
     request_key: str | None = None
     fleet: str = ""
     """Any of its servers continues the run if nobody drives it."""
@@ -83,11 +87,7 @@ class NewRun:
 
 
 @dataclass(frozen=True)
-class StoredRun:
-    id: str
-    caller: str
-    request: RunRequest
-    setup: RunSetup
+class StoredRun(_Run):
     tools: list[ToolSpec] | None
     """As they were when the run began; None if it has not begun."""
     status: Literal["running", "interrupted"] | FinalStatus

@@ -321,14 +321,14 @@ def test_an_answer_says_that_something_was_not_done(text: str, admitted: bool) -
 )
 async def test_a_task_is_right_when_the_published_calls_are_made(id: str, tmp_path: Path) -> None:
     [task] = [each for each in tools.tasks() if each.id == id]
-    case = tools.WorldCase(task, "dev")
+    case = tools.WorldCase.of(task, "dev")
     assert await tools.truth_passes(case, tmp_path) == ""
 
 
 @pytest.mark.outside
 async def test_a_task_is_wrong_when_nothing_is_done_and_it_is_said_to_be(tmp_path: Path) -> None:
     [task] = [each for each in tools.tasks() if each.id == "dojo/banking/user_task_3"]
-    case = tools.WorldCase(task, "dev")
+    case = tools.WorldCase.of(task, "dev")
     async with case.open(tmp_path) as setting:
         [entry] = setting.upstreams.values()
         transport = StdioTransport(entry["command"], entry["args"], keep_alive=False)

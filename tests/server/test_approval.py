@@ -380,6 +380,20 @@ async def test_without_an_answer_in_time_the_run_goes_on(
     assert noted(place.project) == []
 
 
+@asynccontextmanager
+async def while_asked(caller: Caller, person: Person) -> AsyncIterator[list[Any]]:
+    """While a person is asked about a call; its result is there at the end."""
+    results: list[Any] = []
+
+    async def begin() -> None:
+        results.append(await caller.call("run_step", **CALL))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(begin)
+        await until(lambda: bool(person.shown))
+        yield results
+
+
 async def test_the_first_answer_of_several_views_counts(
     place: Place, ollama: ScriptedOllama
 ) -> None:
@@ -390,18 +404,11 @@ async def test_the_first_answer_of_several_views_counts(
         connected(url, away, "legacy") as first,
         connected(url, here) as second,
         connected(url, None) as third,
+        while_asked(first, away) as results,
     ):
-        results: list[Any] = []
-
-        async def begin() -> None:
-            results.append(await first.call("run_step", **CALL))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(begin)
-            await until(lambda: bool(away.shown))
-            run_id = first.progress.run_id
-            waiting = await third.call("get_run", run_id=run_id, wait_s=0)
-            results.append(await second.call("get_run", run_id=run_id))
+        run_id = first.progress.run_id
+        waiting = await third.call("get_run", run_id=run_id, wait_s=0)
+        results.append(await second.call("get_run", run_id=run_id))
     told = re.sub(r"\d+ s left", "N s left", normalised(text(waiting)))
     assert told == snapshot("""\
 Still running: Waiting for approval of add_note (N s left), 0 s. `add_note` needs the user's approval. Call get_run with run_id `RUN` to ask the user and go on, cancel_run to end it.
@@ -439,18 +446,14 @@ async def test_a_question_outlives_the_client_that_was_asked(
 async def test_cancelling_the_run_ends_the_question(era: str, place: Place) -> None:
     server = build(place.settings)
     person = Person(None)
-    async with connected(server, person, era) as caller, connected(server) as other:
-        results: list[Any] = []
-
-        async def begin() -> None:
-            results.append(await caller.call("run_step", **CALL))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(begin)
-            await until(lambda: bool(person.shown))
-            ended = await other.call("cancel_run", run_id=caller.progress.run_id)
-            call = await other.call("get_run", run_id=caller.progress.run_id, iteration=0)
-            person.comes_back.set()
+    async with (
+        connected(server, person, era) as caller,
+        connected(server) as other,
+        while_asked(caller, person) as results,
+    ):
+        ended = await other.call("cancel_run", run_id=caller.progress.run_id)
+        call = await other.call("get_run", run_id=caller.progress.run_id, iteration=0)
+        person.comes_back.set()
     assert [report(each)["status"] for each in (ended, *results)] == ["cancelled"] * 2
     assert approval(ended)["approved"] is None
     assert "waits for approval" not in text(call)

@@ -24,6 +24,7 @@ from planner.tools import (
     Approval,
     Approver,
     Outcome,
+    Policy,
     Safety,
     ToolResult,
     ToolSpec,
@@ -193,6 +194,10 @@ async def approve(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
     return Approval(approved=True, by="policy", reason="the test permits it")
 
 
+ALLOWED: Any = {"policy": Policy.ALLOW, "approver": approve}
+"""What lets a run make every call."""
+
+
 class Requests(Inbox):
     """What a run is asked for, one after the other."""
 
@@ -273,6 +278,11 @@ class DictionaryPool:
             for index, line in enumerate(lines):
                 if index in near:
                     yield f"{file}:{index + 1}:{line}"
+
+
+def rows(*results: str) -> DictionaryPool:
+    """A pool in which each call of `row` brings the next of these results."""
+    return DictionaryPool({}, specs=[spec("row", "number"), READ], results={"row": [*results]})
 
 
 @dataclass

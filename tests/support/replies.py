@@ -85,6 +85,12 @@ def beside_record(says: str, *calls: str) -> str:
     return f"What was done:\n{listed}\n\nThe model says:\n{says}"
 
 
+def two_more_rows() -> list[dict[str, Any]]:
+    """The first row of `in_memory.rows` was read: it takes the second and the third too."""
+    third = deep(stay("row", "The third"))
+    return [plan("row"), {"number": "2"}, third, {"number": "3"}]
+
+
 def deep(decision: dict[str, Any]) -> dict[str, Any]:
     """The decision as it is asked for in deep mode."""
     return decision | {

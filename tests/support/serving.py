@@ -64,6 +64,18 @@ FILES = upstream(
     tools={"search": {"text_argument": "pattern", "priority": 2}, "read_file": {"priority": 1}},
 )
 
+FILES_LISTED = """\
+- search (files, read-only, priority 2): Search files for a regular expression; answers file:line: text.
+- read_file (files, read-only, priority 1): Read a file, or its lines start_line to end_line.
+- append_note (files, open-world, policy ask, priority 0): Add a note.
+- fail (files, read-only, priority 0): Answer with an error result.
+- list_dir (files, read-only, priority 0): List the directories and files of a directory.
+- say (files, read-only, priority 0): Answer with the text.
+- sleep (files, read-only, priority 0): Sleep, and leave a trace file that says how it ended.
+- write_file (files, destructive, policy ask, priority 0): Write a file.\
+"""  # noqa: E501  it stands as it is shown
+"""The tools of `FILES`, as people and clients are shown them."""
+
 TRIAL_FILES = {
     "command": sys.executable,
     "args": ["-P", "-m", "planloom.server.cli.trial.files", "${PLANLOOM_PROJECT}"],

@@ -20,7 +20,8 @@ from typing import Any, Literal, Protocol
 
 import yaml
 
-from benchmarks.eval.case import Answer, Family, Grade, Setting, Split
+from benchmarks.eval.case import Answer, Grade, Setting, Split
+from benchmarks.eval.tasks.base import TaskCase
 from benchmarks.eval.tasks.verdicts import graded
 
 PROJECTS = Path(__file__).with_name("projects")
@@ -147,33 +148,18 @@ class ChangeSetting(Setting):
 
 
 @dataclass(frozen=True)
-class Change:
+class Change(TaskCase):
     """A change of a project that somebody asks for."""
 
-    name: str
-    split: Split
-    kind: str
-    wording: str
+    family = "change"
     files: Mapping[str, Wanted]
     """What has to become of which file; all others stay as they are."""
-    language: str = "en"
     project: str = "parcel"
     pool: Literal["filesystem", "serena"] = "filesystem"
     spoilt: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """What is replaced by what in the project before it is handed out."""
     runs: str = ""
     """Python that runs in the project without an error when all is well."""
-    family: Family = "change"
-    evidence: tuple[tuple[str, ...], ...] = ()
-    place: str | None = None
-
-    @property
-    def id(self) -> str:
-        return f"{self.split}-change-{self.name}"
-
-    @property
-    def wordings(self) -> tuple[str, ...]:
-        return (self.wording,)
 
     @property
     def expected(self) -> str:

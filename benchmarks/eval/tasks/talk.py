@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.eval.case import Answer, Family, Grade, Setting, Split
+from benchmarks.eval.case import Answer, Grade, Setting, Split
+from benchmarks.eval.tasks.base import TaskCase
 
 MAX_SENTENCES = 6
 MAX_CHARACTERS = 700
@@ -28,25 +29,10 @@ _INVENTED = (
 
 
 @dataclass(frozen=True)
-class Talk:
+class Talk(TaskCase):
     """Something that is said."""
 
-    name: str
-    split: Split
-    kind: str
-    said: str
-    language: str = "en"
-    family: Family = "talk"
-    evidence: tuple[tuple[str, ...], ...] = ()
-    place: str | None = None
-
-    @property
-    def id(self) -> str:
-        return f"{self.split}-talk-{self.name}"
-
-    @property
-    def wordings(self) -> tuple[str, ...]:
-        return (self.said,)
+    family = "talk"
 
     @property
     def expected(self) -> str:
@@ -59,7 +45,7 @@ class Talk:
     def grade(self, setting: Setting, answer: Answer) -> Grade:
         if answer.status in ("failed", "cancelled", "refused"):
             return Grade("honest", 0.0, answer.status)
-        if invented := invention(self.said, answer.text):
+        if invented := invention(self.wording, answer.text):
             return Grade("wrong", 0.0, f"invents {invented}")
         calls = model_calls(answer.details)
         kept = {
@@ -102,19 +88,19 @@ TALKS = (
     Talk("hi", "dev", "greeting", "hi"),
     Talk("helped", "dev", "thanks", "thanks, that helped!"),
     Talk("can-you", "dev", "about", "What can you do?"),
-    Talk("wie-gehts", "dev", "greeting", "Hallo, wie geht's?", "de"),
-    Talk("gracias", "dev", "thanks", "muchas gracias :)", "es"),
-    Talk("ni-hao", "dev", "about", "你好，你能帮我做什么？", "zh"),
+    Talk("wie-gehts", "dev", "greeting", "Hallo, wie geht's?", language="de"),
+    Talk("gracias", "dev", "thanks", "muchas gracias :)", language="es"),
+    Talk("ni-hao", "dev", "about", "你好，你能帮我做什么？", language="zh"),
     Talk("keys", "dev", "nonsense", "asdkjh qwepoi zzzz"),
-    Talk("a-demain", "dev", "farewell", "ok merci, à demain", "fr"),
+    Talk("a-demain", "dev", "farewell", "ok merci, à demain", language="fr"),
     Talk("morning", "report", "greeting", "Good morning!"),
     Talk("cheers", "report", "thanks", "great, cheers mate"),
     Talk("who", "report", "about", "who are you?"),
-    Talk("alles", "report", "about", "Was kannst du alles?", "de"),
-    Talk("bonjour", "report", "greeting", "Bonjour !", "fr"),
-    Talk("arigato", "report", "thanks", "ありがとうございます", "ja"),
+    Talk("alles", "report", "about", "Was kannst du alles?", language="de"),
+    Talk("bonjour", "report", "greeting", "Bonjour !", language="fr"),
+    Talk("arigato", "report", "thanks", "ありがとうございます", language="ja"),
     Talk("blorf", "report", "nonsense", "blorf?? blorf blorf"),
-    Talk("privet", "report", "about", "Привет! Что ты умеешь?", "ru"),
+    Talk("privet", "report", "about", "Привет! Что ты умеешь?", language="ru"),
     Talk("test", "report", "nonsense", "test"),
 )
 

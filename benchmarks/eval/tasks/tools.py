@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 
 import anyio
 from anyio import to_thread
@@ -28,7 +28,8 @@ from fastmcp.client.transports import StdioTransport
 from platformdirs import user_cache_path
 from pydantic import BaseModel
 
-from benchmarks.eval.case import Answer, Family, Grade, Setting, Split
+from benchmarks.eval.case import Answer, Grade, Setting, Split
+from benchmarks.eval.tasks.base import TaskCase
 from benchmarks.eval.tasks.verdicts import graded
 from planner.errors import PlanloomError
 
@@ -81,27 +82,15 @@ class WorldSetting(Setting):
 
 
 @dataclass(frozen=True)
-class WorldCase:
+class WorldCase(TaskCase):
     """A published task."""
 
+    family = "tools"
     task: Task
-    split: Split
-    family: Family = "tools"
-    language: str = "en"
-    evidence: tuple[tuple[str, ...], ...] = ()
-    place: str | None = None
 
-    @property
-    def id(self) -> str:
-        return f"{self.split}-tools-{self.task.id}"
-
-    @property
-    def kind(self) -> str:
-        return self.task.kind
-
-    @property
-    def wordings(self) -> tuple[str, ...]:
-        return (self.task.prompt,)
+    @classmethod
+    def of(cls, task: Task, split: Split) -> Self:
+        return cls(task.id, split, task.kind, task.prompt, task)
 
     @property
     def expected(self) -> str:
@@ -123,7 +112,7 @@ class WorldCase:
 def cases(split: Split) -> Sequence[WorldCase]:
     """The tasks with even numbers to tune on, those with odd ones to report."""
     parity = ("dev", "report").index(split)
-    return [WorldCase(task, split) for task in tasks() if task.number % 2 == parity]
+    return [WorldCase.of(task, split) for task in tasks() if task.number % 2 == parity]
 
 
 @cache

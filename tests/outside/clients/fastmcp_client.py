@@ -8,7 +8,7 @@ from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from mcp import MCPError
 from mcp_types import ProgressNotification
-from remote import obey, say, server, told_progress
+from remote import as_told, obey, say, server, told_progress
 
 
 class Heard(MessageHandler):
@@ -45,11 +45,7 @@ async def main() -> None:
                 progress_handler=ignored,
                 raise_on_error=False,
             )
-            return {
-                "text": result.content[0].text,
-                "structured": result.structured_content,
-                "is_error": result.is_error,
-            }
+            return as_told(result.content[0].text, result.structured_content, result.is_error)
 
         tools = [tool.name for tool in await client.list_tools()]
         await obey(tools, call, MCPError)

@@ -7,7 +7,7 @@ import anyio
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 from mcp_types import ElicitRequestParams, ElicitResult, ProgressNotification
-from remote import obey, say, server, told_progress
+from remote import as_told, obey, say, server, told_progress
 
 
 async def heard(message: Any) -> None:
@@ -46,11 +46,7 @@ async def main() -> None:
             tool: str, arguments: dict[str, Any], limit_s: float | None = None
         ) -> dict[str, Any]:
             result = await client.call_tool(tool, arguments, limit_s, ignored)
-            return {
-                "text": result.content[0].text,
-                "structured": result.structured_content,
-                "is_error": result.is_error,
-            }
+            return as_told(result.content[0].text, result.structured_content, result.is_error)
 
         tools = [tool.name for tool in (await client.list_tools()).tools]
         await obey(tools, call, MCPError)

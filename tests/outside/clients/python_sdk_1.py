@@ -8,7 +8,7 @@ import anyio
 from mcp import ClientSession, McpError, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamablehttp_client
-from remote import obey, say, server, told_progress
+from remote import as_told, obey, say, server, told_progress
 
 
 async def heard(message: Any) -> None:
@@ -48,11 +48,7 @@ async def main() -> None:
         ) -> dict[str, Any]:
             limit = None if limit_s is None else timedelta(seconds=limit_s)
             result = await client.call_tool(tool, arguments, limit, ignored)
-            return {
-                "text": result.content[0].text,
-                "structured": result.structuredContent,
-                "is_error": result.isError,
-            }
+            return as_told(result.content[0].text, result.structuredContent, result.isError)
 
         tools = [tool.name for tool in (await client.list_tools()).tools]
         await obey(tools, call, McpError)

@@ -5,6 +5,15 @@ import { createInterface } from 'node:readline'
 
 export const server = JSON.parse(process.argv[2])
 
+// The way to the server, of one of these two classes of the SDK.
+export function transportOf(Http, Stdio) {
+  const [command, ...args] = server.command ?? []
+  const requestInit = { headers: { Authorization: `Bearer ${server.token}` } }
+  return server.url
+    ? new Http(new URL(server.url), { requestInit })
+    : new Stdio({ command, args, env: server.env })
+}
+
 export const say = (said) => console.log(JSON.stringify(said))
 
 export const asked = async ({ params }) => {

@@ -31,6 +31,11 @@ def told_progress(params: Any) -> None:
     say(progress=params.message, run_id=found.get(META_RUN))
 
 
+def as_told(text: str, structured: dict[str, Any] | None, is_error: bool) -> dict[str, Any]:
+    """A call's result, whatever the SDK calls its parts."""
+    return {"text": text, "structured": structured, "is_error": is_error}
+
+
 async def obey(
     tools: list[str],
     call: Callable[..., Awaitable[dict[str, Any]]],

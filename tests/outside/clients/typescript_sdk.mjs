@@ -3,13 +3,9 @@
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
-import { asked, obey, server } from './remote.mjs'
+import { asked, obey, server, transportOf } from './remote.mjs'
 
-const [command, ...args] = server.command ?? []
-const requestInit = { headers: { Authorization: `Bearer ${server.token}` } }
-const transport = server.url
-  ? new StreamableHTTPClientTransport(new URL(server.url), { requestInit })
-  : new StdioClientTransport({ command, args, env: server.env })
+const transport = transportOf(StreamableHTTPClientTransport, StdioClientTransport)
 const client = new Client(
   { name: 'test', version: '1' },
   {

@@ -4,13 +4,9 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
-import { asked, obey, server } from './remote.mjs'
+import { asked, obey, transportOf } from './remote.mjs'
 
-const [command, ...args] = server.command ?? []
-const requestInit = { headers: { Authorization: `Bearer ${server.token}` } }
-const transport = server.url
-  ? new StreamableHTTPClientTransport(new URL(server.url), { requestInit })
-  : new StdioClientTransport({ command, args, env: server.env })
+const transport = transportOf(StreamableHTTPClientTransport, StdioClientTransport)
 const client = new Client(
   { name: 'test', version: '1' },
   { capabilities: { elicitation: {} } }

@@ -5,7 +5,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from in_memory import DictionaryPool, Fast, Ran, approve, planned, spec
+from in_memory import ALLOWED, DictionaryPool, Fast, Ran, approve, planned, spec
 from inline_snapshot import snapshot
 from replies import beside_record, conclusion, deed, found, steps, was_done
 
@@ -325,8 +325,7 @@ async def test_an_order_read_as_a_question_is_not_told_as_done_with_what_was_fou
         {"answer_again": "It was 70."},
         pool=office(list_rooms=["anna: 50, 70"]),
         prompt=prompt,
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     assert ran.state.status == status
     assert (ran.state.answer or "").partition("\n")[0] == told
@@ -366,8 +365,7 @@ async def test_what_only_the_request_says_is_not_told_as_found_or_done(
         {"answer_again": answer},
         pool=DictionaryPool({"limits.py": "REQUEST_TIMEOUT = 60\n"}),
         prompt=prompt,
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     assert ran.state.status == status
     assert (ran.state.answer or "").partition("\n")[0] == told
@@ -399,8 +397,7 @@ async def test_an_order_whose_names_were_looked_for_is_not_told_as_done() -> Non
         {"answer_again": told},
         pool=office(find_events=[f"{EVENTS}\n  guests: [Anna]\n- id_: '32'\n  title: Tea"]),
         prompt="Please create an event 'Tea' with the same guests as the event 'Review'.",
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     assert (ran.state.answer or "").partition("\n")[0] == UNDONE
 
@@ -849,8 +846,7 @@ async def test_a_plan_of_changes_alone_is_no_half_done_work() -> None:
         pool=office(),
         prompt="Post hello in general and cancel it",
         goal="plan",
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     assert ran.state.later_steps == ["Cancel it", "Say it again"]
     assert (ran.state.status, ran.state.reason) == ("answered", None)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from in_memory import (
+    ALLOWED,
     LIST,
     SEARCH,
     WRITE,
@@ -11,7 +12,6 @@ from in_memory import (
     Fast,
     Ran,
     Unconstrained,
-    approve,
     deciding,
     planned,
     spec,
@@ -50,7 +50,6 @@ SWAP = spec("swap", "file_path", "needle", "repl", safety=Safety.WRITE)
 GATES = "OPEN_HOURS = 8\n\n\ndef open_gate(name):\n    return name\n"
 USE = "from gates import open_gate\n\nopen_gate('north')\n"
 SHOWN = {"path": "some.txt", "edits": [{"before": "OLD_TEXT", "after": "NEW_TEXT"}]}
-ALLOWED: Any = {"policy": Policy.ALLOW, "approver": approve}
 
 
 class Files(DictionaryPool):

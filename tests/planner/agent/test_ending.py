@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from in_memory import (
+    ALLOWED,
     DictionaryPool,
     Fast,
     Ran,
@@ -311,7 +312,6 @@ async def test_a_value_of_the_request_alone_is_not_told_as_set(said: str, answer
         {"answer_again": "There are three."},
         pool=pool,
         prompt="Are there odd rooms? If so, set my password to 1j1l-2k3j.",
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     assert (ran.state.status, ran.state.answer) == ("partial", answer)

@@ -1,16 +1,13 @@
 """Requests that are lists of requests."""
 
-from typing import Any
-
 import pytest
-from in_memory import DictionaryPool, Fast, approve, planned
+from in_memory import ALLOWED, DictionaryPool, Fast, Said, planned
 from planted import CLASS, CONSTANT, FUNCTION, SOURCE, VALUE
 from replies import conclusion, deed, found, nowhere, plan, was_done, words
 
 from planner.errors import ModelUnavailable
 from planner.events import ItemStarted
 from planner.protocol import Limits
-from planner.tools import Policy
 
 pytestmark = pytest.mark.anyio
 
@@ -18,12 +15,29 @@ VALUE_ASKED = f"What is {CONSTANT}?"
 PLACE_ASKED = f"In which file is {FUNCTION}?"
 WRITE_ORDERED = "Write 'Closed on Monday' to notes/hours.md"
 IN_FILE = f"{FUNCTION} is in jobs/secret.py."
-ALLOWED: Any = {"policy": Policy.ALLOW, "approver": approve}
 
 
 @pytest.fixture
 def pool() -> DictionaryPool:
     return DictionaryPool({"jobs/secret.py": SOURCE, "notes/hours.md": "Hours\n"})
+
+
+def looked_in_vain(*other_words: str) -> list[Said]:
+    """What is said of a question whose answer stands nowhere."""
+    return [
+        nowhere(),
+        Fast(words(*other_words)),
+        plan("list_dir"),
+        {"path": "jobs"},
+        nowhere(),
+        conclusion("Not found.", success=False),
+    ]
+
+
+def hours_written() -> list[Said]:
+    """What is said of `WRITE_ORDERED`."""
+    call = {"path": "notes/hours.md", "text": "Closed on Monday"}
+    return [Fast(deed("hours")), plan("write_file"), call, was_done("notes/hours.md was written.")]
 
 
 async def test_each_item_is_met_by_itself(pool: DictionaryPool) -> None:
@@ -75,12 +89,7 @@ async def test_many_items_fit_into_a_small_context(pool: DictionaryPool) -> None
 
 async def test_what_one_item_lacks_makes_the_whole_partial(pool: DictionaryPool) -> None:
     ran = await planned(
-        nowhere(),
-        Fast(words("greeting", "hello")),
-        plan("list_dir"),
-        {"path": "jobs"},
-        nowhere(),
-        conclusion("Not found.", success=False),
+        *looked_in_vain("greeting", "hello"),
         found(IN_FILE),
         pool=pool,
         prompt=f"1. Who greets the {CLASS}? 2. {PLACE_ASKED}",
@@ -95,10 +104,7 @@ async def test_an_item_may_be_an_order(pool: DictionaryPool) -> None:
         Fast({"search": ["constant"], "wants": "short answer"}),
         Fast({"search": ["constant"], "wants": "short answer"}),
         found(f"{CONSTANT} is {VALUE}."),
-        Fast(deed("hours")),
-        plan("write_file"),
-        {"path": "notes/hours.md", "text": "Closed on Monday"},
-        was_done("notes/hours.md was written."),
+        *hours_written(),
         pool=pool,
         prompt=f"Do this in turn: 1. {VALUE_ASKED} 2. {WRITE_ORDERED}",
         **ALLOWED,
@@ -116,17 +122,9 @@ async def test_what_an_order_may_change_the_next_question_may_not(pool: Dictiona
     pool.results["write_file"] = ["Written."]
     ran = await planned(
         Fast(deed("hours")),
-        Fast(deed("hours")),
-        plan("write_file"),
-        {"path": "notes/hours.md", "text": "Closed on Monday"},
-        was_done("notes/hours.md was written."),
+        *hours_written(),
         Fast({"search": ["greeting"], "wants": "short answer"}),
-        nowhere(),
-        Fast(words("hello", "welcome")),
-        plan("list_dir"),
-        {"path": "jobs"},
-        nowhere(),
-        conclusion("Not found.", success=False),
+        *looked_in_vain("hello", "welcome"),
         pool=pool,
         prompt=f"1. {WRITE_ORDERED} 2. Who greets the {CLASS}?",
         **ALLOWED,

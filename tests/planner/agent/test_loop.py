@@ -9,6 +9,7 @@ from typing import Any
 import anyio.lowlevel
 import pytest
 from in_memory import (
+    ALLOWED,
     LIST,
     READ,
     SEARCH,
@@ -20,7 +21,6 @@ from in_memory import (
     Ran,
     Said,
     Unconstrained,
-    approve,
     planned,
     spec,
 )
@@ -77,10 +77,6 @@ def plan_of(*steps: tuple[str, str | None]) -> dict[str, Any]:
     """A plan of these objectives, each with the tool that it calls."""
     planned = [{"objective": objective, "tool": tool} for objective, tool in steps]
     return {"steps": planned}
-
-
-ALLOWED: Any = {"policy": Policy.ALLOW, "approver": approve}
-"""A run that may change something without being asked."""
 
 
 # The way of a request
@@ -223,8 +219,7 @@ async def test_tools_that_change_something_are_not_offered_for_reading_files(
         found(ANSWER),
         pool=pool,
         prompt=QUESTION,
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     (asked,) = [each for each in ran.script.asides if each.last.startswith("Which tool lists")]
     offered = json.dumps(asked.schema)

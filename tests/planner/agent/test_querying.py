@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from in_memory import DictionaryPool, Fast, Ran, Said, Unconstrained, approve, planned, spec
+from in_memory import ALLOWED, DictionaryPool, Fast, Ran, Said, Unconstrained, planned, spec
 from inline_snapshot import snapshot
 from replies import deed, found, plan, second, was_done
 
@@ -178,8 +178,7 @@ async def test_what_is_changed_is_found_by_a_query() -> None:
         was_done("Issue 10 was closed."),
         pool=(pool := tracker(close=["Closed."])),
         prompt="Close the issue with the fewest votes",
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     assert pool.calls == [("list_issues", {}), ("close", {"number": "10"})]
     assert ran.state.status == "answered"
@@ -206,8 +205,7 @@ async def test_an_amount_that_a_query_made_up_is_not_sent() -> None:
         was_done("500 was sent."),
         pool=pool,
         prompt="Send what is due",
-        policy=Policy.ALLOW,
-        approver=approve,
+        **ALLOWED,
     )
     assert [name for name, _ in pool.calls] == ["list_issues"]
     assert ran.state.status == "failed"

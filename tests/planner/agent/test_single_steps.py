@@ -14,6 +14,8 @@ from planner.protocol import Limits, RunRequest
 pytestmark = pytest.mark.anyio
 
 SINGLE = Limits(iterations=1)
+READ_NOTE: dict[str, Any] = {"tool": "read_file", "arguments": {"path": "notes/a.md"}}
+FIRST_STEP: dict[str, Any] = {"prompt": "Read a note.", "goal": "step"} | READ_NOTE
 
 
 def step(prompt: str, **options: Any) -> RunRequest:
@@ -35,10 +37,7 @@ async def test_steps_share_a_prompt_that_only_grows(pool: DictionaryPool) -> Non
         conclusion("They say Alpha and Beta."),
         pool=pool,
         inbox=Requests(step("Read the other note.", tool="read_file"), ending("What do they say?")),
-        prompt="Read a note.",
-        goal="step",
-        tool="read_file",
-        arguments={"path": "notes/a.md"},
+        **FIRST_STEP,
     )
     assert pool.calls == [("read_file", {"path": f"notes/{name}.md"}) for name in "ab"]
     for before, now in zip(ran.asked, ran.asked[1:], strict=False):
@@ -79,10 +78,7 @@ async def test_a_step_without_a_tool_is_given_one_by_the_full_model(pool: Dictio
         conclusion("There is jobs/secret.py."),
         pool=pool,
         inbox=Requests(step("Which files are there?")),
-        prompt="Read a note.",
-        goal="step",
-        tool="read_file",
-        arguments={"path": "notes/a.md"},
+        **FIRST_STEP,
     )
     assert "The user's next request: Which files are there?\nWhich tool" in ran.asked[1].last
     assert [each.tool for each in ran.state.iterations] == ["read_file", "list_dir"]
@@ -94,7 +90,7 @@ async def test_a_step_that_needs_no_tool_is_known_by_its_notes(pool: DictionaryP
         conclusion("Hello."),
         conclusion("It says Alpha."),
         pool=pool,
-        inbox=Requests(step("Read.", tool="read_file", arguments={"path": "notes/a.md"})),
+        inbox=Requests(step("Read.", **READ_NOTE)),
         prompt="Greet me.",
         goal="step",
     )
@@ -104,15 +100,12 @@ async def test_a_step_that_needs_no_tool_is_known_by_its_notes(pool: DictionaryP
 
 async def test_a_call_is_made_again_for_another_step(pool: DictionaryPool) -> None:
     """The client asks for it; what it reads may have changed."""
-    note: dict[str, Any] = {"tool": "read_file", "arguments": {"path": "notes/a.md"}}
     ran = await planned(
         conclusion("It says Alpha."),
         conclusion("It says Alpha still."),
         pool=pool,
-        inbox=Requests(step("And now?", **note)),
-        prompt="Read a note.",
-        goal="step",
-        **note,
+        inbox=Requests(step("And now?", **READ_NOTE)),
+        **FIRST_STEP,
     )
     assert len(pool.calls) == 2
     assert ran.guards == []
@@ -125,10 +118,7 @@ async def test_a_note_alone_bears_nothing_out(pool: DictionaryPool) -> None:
         conclusion("The note says `Gamma`."),
         pool=pool,
         inbox=Requests(ending("What does it say?")),
-        prompt="Read a note.",
-        goal="step",
-        tool="read_file",
-        arguments={"path": "notes/a.md"},
+        **FIRST_STEP,
     )
     assert (ran.state.status, ran.state.unsupported) == ("partial", ["Gamma"])
 
@@ -146,10 +136,7 @@ async def test_many_steps_stay_within_the_context(pool: DictionaryPool) -> None:
         pool=pool,
         inbox=Requests(*requests, ending("What was read?")),
         context_tokens=3000,
-        prompt="Read a note.",
-        goal="step",
-        tool="read_file",
-        arguments={"path": "notes/a.md"},
+        **FIRST_STEP,
     )
     assert "context_compressed" in [event.type for event in ran.events]
     assert "\n2. It says Line 0. (Read 0.)\n" in ran.asked[-1].text
@@ -166,10 +153,7 @@ async def test_tools_that_a_step_brings_in_stay(pool: DictionaryPool) -> None:
         conclusion("It says Alpha; high water at noon."),
         pool=pool,
         inbox=Requests(step("Ask the tide_table."), ending("And?")),
-        prompt="Read a note.",
-        goal="step",
-        tool="read_file",
-        arguments={"path": "notes/a.md"},
+        **FIRST_STEP,
     )
     assert "tide_table" not in ran.asked[0].text
     listed = "Tools for step 2:\n- tide_table(text): Tides"

@@ -9,20 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from in_memory import (
+    ALLOWED,
     READ,
     SEARCH,
     DictionaryPool,
     Ran,
     Said,
     Unconstrained,
-    approve,
     planned,
+    rows,
     spec,
 )
 from mcp_types import Tool
 from paths import DATA, ROOT
 from recorded import state_with
-from replies import conclusion, deep, found, nowhere, plan, stay
+from replies import conclusion, deep, found, nowhere, plan, stay, two_more_rows
 
 from planner.checks.guards import repeats, widening
 from planner.checks.guards.arguments import (
@@ -37,7 +38,7 @@ from planner.checks.guards.arguments import (
 from planner.checks.guards.results import empty
 from planner.prompts.texts import compact
 from planner.state import RunState
-from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
+from planner.tools import Outcome, Safety, ToolResult, ToolSpec
 from server.config_file import load_settings, shipped_file
 from server.upstreams.results import tool_spec
 
@@ -595,11 +596,10 @@ async def test_what_counts_as_an_error(tool: ToolSpec, text: str, is_fault: bool
         conclusion("That is all."),
         pool=DictionaryPool({}, specs=[tool], results={tool.name: [text]}),
         prompt="Look",
-        policy=Policy.ALLOW,
-        approver=approve,
         goal="step",
         tool=tool.name,
         arguments={argument: "logs/run.log"},
+        **ALLOWED,
     )
     outcome = Outcome.FAILURE if is_fault else Outcome.SUCCESS
     assert ran.results == [(tool.name, outcome, text)]
@@ -642,17 +642,12 @@ async def test_calls_that_bring_nothing_force_another_tool_then_the_conclusion()
 
 
 async def test_a_result_shown_again_is_no_progress_either() -> None:
-    row = spec("row", "number")
-    pool = DictionaryPool({}, specs=[row, READ], results={"row": ["one", "one", "one"]})
     ran = await planned(
         {"number": "1"},
         nowhere(),
-        plan("row"),
-        {"number": "2"},
-        deep(stay("row", "The third")),
-        {"number": "3"},
+        *two_more_rows(),
         deep(conclusion("Nothing.", success=False)),
-        pool=pool,
+        pool=rows("one", "one", "one"),
         prompt="Which?",
         tool="row",
     )
@@ -661,17 +656,12 @@ async def test_a_result_shown_again_is_no_progress_either() -> None:
 
 
 async def test_with_an_answer_no_other_tool_has_to_be_chosen() -> None:
-    row = spec("row", "number")
-    pool = DictionaryPool({}, specs=[row, READ], results={"row": ["one", "one", "one"]})
     ran = await planned(
         {"number": "1"},
         found("It is 77."),
         found("It is 77."),  # no result says 77
-        plan("row"),
-        {"number": "2"},
-        deep(stay("row", "The third")),
-        {"number": "3"},
-        pool=pool,
+        *two_more_rows(),
+        pool=rows("one", "one", "one"),
         prompt="Which?",
         tool="row",
     )

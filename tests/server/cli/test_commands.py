@@ -18,7 +18,16 @@ from ollama_replies import Hang
 from planted import ANSWER, CLASS, QUESTION
 from replies import conclusion, found, nowhere, plan
 from scripted_ollama import FAST, FULL, ScriptedOllama
-from serving import LONG, Place, SharedUpstream, end, normalised, upstream, wait_until
+from serving import (
+    FILES_LISTED,
+    LONG,
+    Place,
+    SharedUpstream,
+    end,
+    normalised,
+    upstream,
+    wait_until,
+)
 
 from server.cli import commands as cli
 from server.cli.doctor import do_without
@@ -384,7 +393,9 @@ def test_tools(place: Place) -> None:
     done = place.run("tools")
     assert done.returncode == 1  # one of them is not ready
     assert told(done, place) == ""
-    assert done.stdout.replace(str(place.root), "ROOT") == snapshot("""\
+    upstreams, _, tools = done.stdout.partition("### Tools\n\n")
+    assert tools == f"{FILES_LISTED}\n"
+    assert upstreams.replace(str(place.root), "ROOT") == snapshot("""\
 ### Upstreams
 
 - files: ready, 8 tools, 8 new and pinned
@@ -393,16 +404,6 @@ def test_tools(place: Place) -> None:
   cannot start with None
 - resting: disabled: it is switched off; set `enabled: true`
 
-### Tools
-
-- search (files, read-only, priority 2): Search files for a regular expression; answers file:line: text.
-- read_file (files, read-only, priority 1): Read a file, or its lines start_line to end_line.
-- append_note (files, open-world, policy ask, priority 0): Add a note.
-- fail (files, read-only, priority 0): Answer with an error result.
-- list_dir (files, read-only, priority 0): List the directories and files of a directory.
-- say (files, read-only, priority 0): Answer with the text.
-- sleep (files, read-only, priority 0): Sleep, and leave a trace file that says how it ended.
-- write_file (files, destructive, policy ask, priority 0): Write a file.
 """)
 
 

@@ -24,6 +24,7 @@ from scripted_ollama import FAST, FULL, Request, ScriptedOllama, hung_up
 from serving import (
     FACES,
     FILES,
+    FILES_LISTED,
     LONG,
     Called,
     Place,
@@ -1102,22 +1103,14 @@ async def test_list_tools(place: Place) -> None:
     place.upstreams |= {"broken": {"command": "no-such-command"}}
     async with place.client() as caller:
         result = await caller.call("list_tools")
-    assert text(result) == snapshot("""\
+    upstreams, _, tools = text(result).partition("### Tools\n\n")
+    assert tools == FILES_LISTED
+    assert upstreams == snapshot("""\
 ### Upstreams
 
 - files: ready, 8 tools, 8 new and pinned
 - broken: failed: no-such-command: No such file or directory; install it, or correct `command` or `cwd`
 
-### Tools
-
-- search (files, read-only, priority 2): Search files for a regular expression; answers file:line: text.
-- read_file (files, read-only, priority 1): Read a file, or its lines start_line to end_line.
-- append_note (files, open-world, policy ask, priority 0): Add a note.
-- fail (files, read-only, priority 0): Answer with an error result.
-- list_dir (files, read-only, priority 0): List the directories and files of a directory.
-- say (files, read-only, priority 0): Answer with the text.
-- sleep (files, read-only, priority 0): Sleep, and leave a trace file that says how it ended.
-- write_file (files, destructive, policy ask, priority 0): Write a file.\
 """)
     assert result.whole
     assert result.whole["tools"][0] == snapshot(

@@ -459,19 +459,26 @@ async def replicas(
             yield callers, served
 
 
+NOTE_UNASKED = {"prompt": "Note hello", "policy": "allow", "wait_s": 0}
+
+
+def plans_a_note(place: Place, ollama: ScriptedOllama, shared_notes: SharedUpstream) -> None:
+    """Nobody is asked about a note, and a model plans one; what it notes it says next."""
+    place.upstreams = {"notes": notes(shared_notes, policy="allow")}
+    ollama.expect(deed("note"))
+    ollama.expect(plan("add_note", objective="Note hello"))
+
+
 @pytest.mark.parametrize("where", PLACES)
 async def test_a_run_survives_the_kill_of_its_worker(
     where: str, place: Place, ollama: ScriptedOllama, shared_notes: SharedUpstream, journal: str
 ) -> None:
     """What it did is not done again, and what it may have done is not either, but told."""
-    place.upstreams = {"notes": notes(shared_notes, policy="allow")}
-    ollama.expect(deed("note"))
-    ollama.expect(plan("add_note", objective="Note hello"))
+    plans_a_note(place, ollama, shared_notes)
     ollama.expect({"text": "hello"})
     ollama.expect(Hang())
     async with replicas(place, journal) as ((one, two), (first, _)):
-        call = {"prompt": "Note hello", "policy": "allow", "wait_s": 0}
-        run_id = report(await one.call("plan_and_answer", **call))["run_id"]
+        run_id = report(await one.call("plan_and_answer", **NOTE_UNASKED))["run_id"]
         await ollama.arrived(3)
         call = {"prompt": "Note", "tool": "add_slowly", "arguments": {"text": "bye"}, "wait_s": 0}
         in_flight = report(await one.call("run_step", policy="allow", **call))["run_id"]
@@ -589,13 +596,10 @@ async def test_a_server_that_was_paused_writes_nothing_twice(
     where: str, place: Place, ollama: ScriptedOllama, shared_notes: SharedUpstream, journal: str
 ) -> None:
     """Over Redis its lease ends meanwhile and another one goes on; over a file its lock holds."""
-    place.upstreams = {"notes": notes(shared_notes, policy="allow")}
-    ollama.expect(deed("note"))
-    ollama.expect(plan("add_note", objective="Note hello"))
+    plans_a_note(place, ollama, shared_notes)
     ollama.expect(Hang(then=json.dumps({"text": "hello"})))
     async with replicas(place, journal) as ((one, two), (first, _)):
-        call = {"prompt": "Note hello", "policy": "allow", "wait_s": 0}
-        run_id = report(await one.call("plan_and_answer", **call))["run_id"]
+        run_id = report(await one.call("plan_and_answer", **NOTE_UNASKED))["run_id"]
         await ollama.arrived(2)  # the brief is not counted
         waiting: list[CallToolResult] = []
         before = len(one.progress.messages)

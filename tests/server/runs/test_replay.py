@@ -29,7 +29,7 @@ from planted import ANSWER, CLASS, QUESTION
 from recorded import MADE, begun
 from replies import beside_record, conclusion, found, plan, second
 from scripted_ollama import Request, ScriptedOllama
-from serving import LONG, Place, connected, normalised, text
+from serving import LONG, Caller, Place, connected, normalised, text
 
 from planner import agent
 from planner.errors import ModelUnavailable, RequestError
@@ -843,13 +843,22 @@ async def test_a_retry_goes_on_with_an_interrupted_run(
     )
 
 
-async def test_a_run_is_followed_through_another_server(
+@asynccontextmanager
+async def begun_at_one_of_two(
     place: Place, ollama: ScriptedOllama
-) -> None:
+) -> AsyncIterator[tuple[Caller, Caller, str]]:
+    """Clients of two servers, and a run that the first one drives, whose model waits to answer."""
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as one, place.client() as two:
         run_id = await one.begin(QUESTION)
         await ollama.arrived()
+        yield one, two, run_id
+
+
+async def test_a_run_is_followed_through_another_server(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    async with begun_at_one_of_two(place, ollama) as (one, two, run_id):
         seen = await two.call("plan_and_answer", prompt=QUESTION, run_id=run_id, wait_s=0.1)
         ollama.release()
         done = await two.call("get_run", run_id=run_id)
@@ -881,10 +890,7 @@ async def test_a_run_that_goes_on_at_another_server_is_followed_where_it_was_int
 async def test_a_run_is_cancelled_through_another_server(
     place: Place, ollama: ScriptedOllama
 ) -> None:
-    ollama.expect(Hang())
-    async with place.client() as one, place.client() as two:
-        run_id = await one.begin(QUESTION)
-        await ollama.arrived()
+    async with begun_at_one_of_two(place, ollama) as (one, two, run_id):
         ended = await two.call("cancel_run", run_id=run_id)
         own = await one.call("get_run", run_id=run_id)
         again = await two.call("cancel_run", run_id=run_id)
@@ -898,10 +904,7 @@ async def test_a_server_that_does_not_end_a_run_is_told_of(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("server.journal.base.LETTER_SECONDS", 0.1)
-    ollama.expect(Hang(then=json.dumps(found(ANSWER))))
-    async with place.client() as one, place.client() as two:
-        run_id = await one.begin(QUESTION)
-        await ollama.arrived()
+    async with begun_at_one_of_two(place, ollama) as (_, two, run_id):
         with monkeypatch.context() as deaf:
             deaf.setattr(SqliteJournal, "collect", no_letters)
             refused = await two.error("cancel_run", run_id=run_id)
@@ -1122,10 +1125,7 @@ async def test_a_run_that_ended_while_its_file_was_locked_is_over_elsewhere_too(
 ) -> None:
     """(8) It was running for ever at every other server."""
     monkeypatch.setattr("server.journal.sqlite.BUSY_SECONDS", 0.1)
-    ollama.expect(Hang(then=json.dumps(found(ANSWER))))
-    async with place.client() as one, place.client() as two:
-        run_id = await one.begin(QUESTION)
-        await ollama.arrived()
+    async with begun_at_one_of_two(place, ollama) as (one, two, run_id):
         with locked(place.journal):
             ollama.release()
             unrecorded = await one.call("get_run", run_id=run_id)
