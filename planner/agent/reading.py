@@ -9,8 +9,9 @@ from planner.agent.changes import Changes
 from planner.agent.gathering import Gatherer
 from planner.agent.questions import Asker
 from planner.agent.steps import Steps
-from planner.checks.citations import MIN_NEW, only_guessed, said_by_one, unproved
+from planner.checks.citations import MIN_NEW, said_by_one, unproved
 from planner.checks.claims import (
+    adds_words,
     agree,
     beyond,
     both,
@@ -296,10 +297,9 @@ class Reader:
             readings = [first, second]
         told = [*filter(None, readings)]
         question = self.state.question
-        guessed = [only_guessed(self.state, each, question) for each in told]
-        if all(guessed) and not self.changes.wanted:
-            numbers = " and ".join(dict.fromkeys(each for said in guessed for each in said))
-            return Conclude(final_answer=GUESSED.format(numbers=numbers), success=False)
+        if guesses := self.guessed(told):
+            answer = GUESSED.format(numbers=" and ".join(guesses))
+            return Conclude(final_answer=answer, success=False)
         answer = self.likelier(told) or first
         differing = (each for each in (first, second) if not agree(each, answer, question))
         other = next(differing, second)
@@ -344,6 +344,19 @@ class Reader:
         """Say why the best answer is not certain."""
         self.best.unsure = why
         self.emit(GuardTripped(guard="second_reading", message=why))
+
+    def guessed(self, readings: Sequence[str]) -> list[str]:
+        """The numbers that these name, if none names anything else beyond the request, they stand
+        in results for another reason, and two readings have no other word; empty otherwise."""
+        question = self.state.question
+        numbers = [unproved(self.state, each) for each in readings]
+        named = [beyond(each, question) for each in readings]
+        pairs = zip(named, numbers, strict=True)
+        bare = [each for each in readings if not adds_words(each, question)]
+        only = all(new and {*new} <= {*loose} for new, loose in pairs)
+        if not only or len(bare) < 2 or self.changes.wanted:
+            return []
+        return list(dict.fromkeys(each for loose in numbers for each in loose))
 
     def likelier(self, readings: Sequence[str]) -> str | None:
         """The first of these that names something; of those with numbers, the first whose numbers

@@ -9,7 +9,7 @@ from math import log
 
 from pydantic import BaseModel, ConfigDict
 
-from planner.checks.claims import beyond, claims, holds, in_all_readings, is_number, is_value
+from planner.checks.claims import claims, holds, in_all_readings, is_number, is_value
 from planner.checks.forms import FILE
 from planner.checks.grounding import (
     as_read,
@@ -133,14 +133,6 @@ def unproved(state: RunState, answer: str) -> list[str]:
     return [
         claim for claim in held if not any(subject.told(claim, each) for each in subject.sources)
     ]
-
-
-def only_guessed(state: RunState, answer: str, request: str) -> list[str]:
-    """The numbers of an answer that stand in results for another reason, if it says nothing else
-    that the request does not say; empty otherwise."""
-    guessed = unproved(state, answer)
-    new = {each for each in words(answer) if not is_number(each)} - {*words(request)}
-    return [] if new or {*beyond(answer, request)} - {*guessed} else guessed
 
 
 def supporting(state: RunState, answer: str, request: str) -> list[str]:

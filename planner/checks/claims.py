@@ -159,6 +159,11 @@ def beyond(answer: str, request: str) -> list[str]:
     return [claim for claim in told if not holds(asked, claim)]
 
 
+def adds_words(answer: str, request: str) -> bool:
+    """Whether an answer has a word that the request has not, numbers apart."""
+    return any(not is_number(each) for each in {*words(answer)} - {*words(request)})
+
+
 def name_in(answer: str, question: str) -> str | None:
     """What an answer names that the question does not, as another question may name it: a name,
     the only word that the question has not, or the whole of a short answer."""
