@@ -45,6 +45,9 @@ LONG = 200
 """Characters from which on an answer is too long for two readings to agree on."""
 MAX_NAMES = 2
 """Names and numbers of an answer, besides the request's; more are a list."""
+MIN_BARE = 2
+"""Readings that say nothing but a number, for it to count as a guess: a name of a person is no
+name to code."""
 READINGS = 2
 """How often passages are gathered, as long as they answer nothing, before a plan is made."""
 
@@ -347,16 +350,16 @@ class Reader:
 
     def guessed(self, readings: Sequence[str]) -> list[str]:
         """The numbers that these name, if none names anything else beyond the request, they stand
-        in results for another reason, and two readings have no other word; empty otherwise."""
-        question = self.state.question
-        numbers = [unproved(self.state, each) for each in readings]
-        named = [beyond(each, question) for each in readings]
-        pairs = zip(named, numbers, strict=True)
+        in results for another reason, and some readings have no other word; empty otherwise."""
+        question, numbers = self.state.question, list[str]()
+        for each in readings:
+            named, loose = beyond(each, question), unproved(self.state, each)
+            if not named or not {*named} <= {*loose}:
+                return []
+            numbers += loose
         bare = [each for each in readings if not adds_words(each, question)]
-        only = all(new and {*new} <= {*loose} for new, loose in pairs)
-        if not only or len(bare) < 2 or self.changes.wanted:
-            return []
-        return list(dict.fromkeys(each for loose in numbers for each in loose))
+        certain = len(bare) >= MIN_BARE and not self.changes.wanted
+        return list(dict.fromkeys(numbers)) if certain else []
 
     def likelier(self, readings: Sequence[str]) -> str | None:
         """The first of these that names something; of those with numbers, the first whose numbers
