@@ -9,9 +9,8 @@ from planner.agent.changes import Changes
 from planner.agent.gathering import Gatherer
 from planner.agent.questions import Asker
 from planner.agent.steps import Steps
-from planner.checks.citations import MIN_NEW, said_by_one, unproved
+from planner.checks.citations import MIN_NEW, guessed, likelier, said_by_one
 from planner.checks.claims import (
-    adds_words,
     agree,
     beyond,
     both,
@@ -45,9 +44,6 @@ LONG = 200
 """Characters from which on an answer is too long for two readings to agree on."""
 MAX_NAMES = 2
 """Names and numbers of an answer, besides the request's; more are a list."""
-MIN_BARE = 2
-"""Readings that say nothing but a number, for it to count as a guess: a name of a person is no
-name to code."""
 READINGS = 2
 """How often passages are gathered, as long as they answer nothing, before a plan is made."""
 
@@ -300,10 +296,11 @@ class Reader:
             readings = [first, second]
         told = [*filter(None, readings)]
         question = self.state.question
-        if guesses := self.guessed(told):
+        guesses = [] if self.changes.wanted else guessed(self.state, told, question)
+        if guesses:
             answer = GUESSED.format(numbers=" and ".join(guesses))
             return Conclude(final_answer=answer, success=False)
-        answer = self.likelier(told) or first
+        answer = likelier(self.state, told, question) or first
         differing = (each for each in (first, second) if not agree(each, answer, question))
         other = next(differing, second)
         self.best.text = answer
@@ -347,33 +344,6 @@ class Reader:
         """Say why the best answer is not certain."""
         self.best.unsure = why
         self.emit(GuardTripped(guard="second_reading", message=why))
-
-    def guessed(self, readings: Sequence[str]) -> list[str]:
-        """The numbers that these name, if none names anything else beyond the request, they stand
-        in results for another reason, and some readings have no other word; empty otherwise."""
-        question, numbers = self.state.question, list[str]()
-        for each in readings:
-            named, loose = beyond(each, question), unproved(self.state, each)
-            if not named or not {*named} <= {*loose}:
-                return []
-            numbers += loose
-        bare = [each for each in readings if not adds_words(each, question)]
-        certain = len(bare) >= MIN_BARE and not self.changes.wanted
-        return list(dict.fromkeys(numbers)) if certain else []
-
-    def likelier(self, readings: Sequence[str]) -> str | None:
-        """The first of these that names something; of those with numbers, the first whose numbers
-        stand where they are about what is asked."""
-        named = [*filter(self.names_something, readings)]
-        widest = next(iter(named), None)
-        if not all(any(map(is_number, claims(each))) for each in named):
-            return widest
-        return next((each for each in named if not unproved(self.state, each)), widest)
-
-    def names_something(self, answer: str) -> bool:
-        """Whether an answer has a name or a number beyond the request, and results hold all."""
-        told = beyond(answer, self.state.question)
-        return bool(told) and not unsupported(self.state, answer)
 
     async def first_reading(self) -> str | None:
         """What the likeliest passages answer, and all where they do not; asked once more where no

@@ -9,7 +9,15 @@ from math import log
 
 from pydantic import BaseModel, ConfigDict
 
-from planner.checks.claims import claims, holds, in_all_readings, is_number, is_value
+from planner.checks.claims import (
+    adds_words,
+    beyond,
+    claims,
+    holds,
+    in_all_readings,
+    is_number,
+    is_value,
+)
 from planner.checks.forms import FILE
 from planner.checks.grounding import (
     as_read,
@@ -19,6 +27,7 @@ from planner.checks.grounding import (
     results,
     said,
     strings,
+    unsupported,
 )
 from planner.evidence.context import with_count
 from planner.evidence.words import is_name, tokens, words
@@ -41,6 +50,9 @@ TELLING_SHARE = 0.5
 """A number is proved by a row that says at least so much of the subject, as a share of the row with
 a number that says most of it (docs/experiments.md, "Numbers for another reason"). An answer with
 several numbers has as many subjects, and each of them a part of this share."""
+MIN_BARE = 2
+"""Answers that say nothing but a number, for it to count as a guess: the name of a person is no
+name to code."""
 SAID_SHARE = 0.5
 """Of what the words weigh that an answer without names and numbers has beyond the request's."""
 MIN_NEW = 4
@@ -133,6 +145,31 @@ def unproved(state: RunState, answer: str) -> list[str]:
     return [
         claim for claim in held if not any(subject.told(claim, each) for each in subject.sources)
     ]
+
+
+def guessed(state: RunState, readings: Sequence[str], request: str) -> list[str]:
+    """The numbers that differing answers name, if none names anything else beyond the request, they
+    stand in results for another reason, and some of the answers have no other word; empty
+    otherwise."""
+    numbers: list[str] = []
+    for each in readings:
+        named, loose = beyond(each, request), unproved(state, each)
+        if not named or not {*named} <= {*loose}:
+            return []
+        numbers += loose
+    bare = [each for each in readings if not adds_words(each, request)]
+    return list(dict.fromkeys(numbers)) if len(bare) >= MIN_BARE else []
+
+
+def likelier(state: RunState, readings: Sequence[str], request: str) -> str | None:
+    """The first of differing answers that names something beyond the request, where results hold
+    all that it names; if all of these have numbers, the first whose numbers stand where they are
+    about what is asked."""
+    named = [each for each in readings if beyond(each, request) and not unsupported(state, each)]
+    widest = next(iter(named), None)
+    if not all(any(map(is_number, claims(each))) for each in named):
+        return widest
+    return next((each for each in named if not unproved(state, each)), widest)
 
 
 def supporting(state: RunState, answer: str, request: str) -> list[str]:
