@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from math import log
 
 from pydantic import BaseModel, ConfigDict
@@ -151,14 +152,13 @@ def guessed(state: RunState, readings: Sequence[str], request: str) -> list[str]
     """The numbers that differing answers name, if none names anything else beyond the request, they
     stand in results for another reason, and some of the answers have no other word; empty
     otherwise."""
-    numbers: list[str] = []
-    for each in readings:
-        named, loose = beyond(each, request), unproved(state, each)
-        if not named or not {*named} <= {*loose}:
-            return []
-        numbers += loose
+    named = [beyond(each, request) for each in readings]
     bare = [each for each in readings if not adds_words(each, request)]
-    return list(dict.fromkeys(numbers)) if len(bare) >= MIN_BARE else []
+    if len(bare) < MIN_BARE or not all(each and all(map(is_value, each)) for each in named):
+        return []  # before every row of the results is weighed
+    numbers = [unproved(state, each) for each in readings]
+    only = all({*new} <= {*loose} for new, loose in zip(named, numbers, strict=True))
+    return list(dict.fromkeys(chain.from_iterable(numbers))) if only else []
 
 
 def likelier(state: RunState, readings: Sequence[str], request: str) -> str | None:

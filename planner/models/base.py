@@ -20,9 +20,11 @@ class Message(TypedDict):
 
 @dataclass(frozen=True)
 class ChatRequest:
+    """What a model is asked: the whole conversation, since a server keeps none."""
+
     messages: Sequence[Message]
     max_tokens: int
-    """The longest reply."""
+    """The longest reply, in tokens."""
     schema: dict[str, Any] | None = None
     """The reply's text is JSON of this JSON Schema."""
     on_text: Callable[[str], None] | None = None
