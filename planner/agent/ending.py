@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from planner.agent.best_answer import BestAnswer
 from planner.agent.changes import NO_CALL, UNKNOWN, Changes
 from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
@@ -122,7 +123,9 @@ class Doubt(NamedTuple):
     """Why an answer is not certain."""
 
     reason: str
-    unproved: Sequence[str] = ()
+    missing: Sequence[str] = ()
+    """What it claims and no result says."""
+    elsewhere: Sequence[str] = ()
     """Its numbers that stand in results for another reason."""
 
 
@@ -132,81 +135,71 @@ class Ending:
 
     state: RunState
     changes: Changes
+    best: BestAnswer
     prompts: Prompts
     asker: Asker
     emit: Callable[[Event], None]
     clock: Clock
 
-    async def conclude(
-        self,
-        conclusion: Conclude,
-        reason: str | None,
-        unsure: str | None,
-        quotes: Sequence[str],
-        nowhere: str,
-    ) -> RunFinished:
-        """The end with a conclusion. `reason` is why the run could not go on, `unsure` why its
-        answer is not certain, `quotes` the lines that say it, `nowhere` what is known to stand in
-        no file though the answer speaks of it."""
-        answer, goal = conclusion.final_answer, self.state.part.request.goal
-        planned = goal == "plan"
-        if not planned and not answer.strip():
+    async def conclude(self, conclusion: Conclude, reason: str | None) -> RunFinished:
+        """The end with a conclusion; `reason` is why the run could not go on."""
+        if self.state.part.request.goal == "plan":
+            return _planned(conclusion, reason)
+        if not conclusion.final_answer.strip():
             return self.without_model(reason or "the model gave no answer")
-        answered = conclusion.success and not (planned or self.changes.wanted)
-        repeats = answered and self._repeats_request(answer, unsure)
+        repeats = self._repeats_request(conclusion)
         if repeats:
-            unsure = unsure or NO_LINE
-        if not planned and self._ordered(answer, repeats) and (undone := self.changes.undone()):
-            status, why = undone
-            if why == NO_CALL and reason != unsure:  # a doubt about an answer is no cause
-                why = reason or why
-            return self._end_undone(status, why, conclusion, reason or unsure, quotes)
-        # What a plan says is to be done.
-        lacks = Lacks() if planned else self._lacks(conclusion)
-        reason = reason or lacks.reason
-        found = conclusion.success and not gives_up(answer)
-        if lacks.claimed or echoed(self.state, answer, lacks.failed):
-            answer = ""
-        elif self._tells_of_deeds(conclusion):
-            answer = self.changes.related(answer)
-        left = lacks.in_words
-        notes = _paragraphs(answer, left)
-        as_is = planned or (answer and isinstance(conclusion, FromRecord))
-        told = notes if as_is else self._beside_record(answer, left)
+            self.best.unsure = self.best.unsure or NO_LINE
+        if self._ordered(conclusion, repeats) and (undone := self.changes.undone()):
+            return self._undone(*undone, conclusion, reason)
+        lacks = self._lacks(conclusion)
+        answer = self._answer(conclusion, lacks)
+        notes = _paragraphs(answer, lacks.in_words)
+        from_record = answer and isinstance(conclusion, FromRecord)
+        told = notes if from_record else self._beside_record(answer, lacks.in_words)
+        found = conclusion.success and not gives_up(conclusion.final_answer)
         formatted = await self._formatted(told) if found else Shaped()
-        if goal == "step":
-            self._conclude_step(found, notes or told)
-        elif goal == "answer" and (step := self.state.step):
-            failed = step.objective in [each.prompt for each in lacks.failed]
-            self._conclude_step(conclusion.success and not failed, conclusion.assessment)
+        self._conclude_open_step(conclusion, found, notes or told)
         talk = self.state.wants == "talk"
-        if talk and echoed(self.state, answer):
-            reason = reason or "nothing was looked up or changed for this reply"
-        missing: list[str] = []
-        if found and not planned and not talk:
-            missing = unsupported(self.state, answer)
-            missing += unsupported_data(self.state, told, formatted.data)
-        status = "answered"
-        if lacks.reason or missing or (found and unsure):
-            status = "partial"
-            reason = reason or unsure or f"no result says {', '.join(missing)}"
+        doubt = self._doubt(answer, told, formatted.data) if found and not talk else None
+        reason = reason or lacks.reason
+        status: FinalStatus = "answered"
+        if lacks.reason or doubt:
+            status, reason = "partial", reason or (doubt and doubt.reason)
         elif not found:
             status = "partial" if reason else "not_found"
-        elif not (planned or talk) and (doubt := self._doubt(answer)):
-            status = "partial"
-            reason = reason or doubt.reason
-            loose = doubt.unproved
-            quotes = [each for each in quotes if not any(holds(each, claim) for claim in loose)]
+        elif talk and echoed(self.state, answer):
+            reason = reason or "nothing was looked up or changed for this reply"
         if status == "partial" and (rest := self._without_orders(answer)):
             answer = rest
             told = _paragraphs("Nothing was changed.", _said(answer))
-        elif nowhere and answer:
-            told = _paragraphs(nowhere, _said(told))
+        elif self.best.nowhere and answer:
+            told = _paragraphs(self.best.nowhere, _said(told))
         if formatted.problem:
             status = "partial"
             unfit = f"the answer could not be put into data_schema: {formatted.problem}"
             reason = f"{reason}; {unfit}" if reason else unfit
+        loose = doubt.elsewhere if doubt else ()
+        quotes = [each for each in self.best.quotes if not any(holds(each, n) for n in loose)]
+        missing = doubt.missing if doubt else ()
         return _end(status, told, reason, quotes, missing, formatted.data, answer)
+
+    def _answer(self, conclusion: Conclude, lacks: Lacks) -> str:
+        """The conclusion's answer without what it says of other deeds than the run's; empty if it
+        claims one that was not done."""
+        answer = conclusion.final_answer
+        if lacks.claimed or echoed(self.state, answer, lacks.failed):
+            return ""
+        return self.changes.related(answer) if self._tells_of_deeds(conclusion) else answer
+
+    def _conclude_open_step(self, conclusion: Conclude, found: bool, notes: str) -> None:
+        """End the only step of a `step` request, or the one that an answer ends."""
+        goal, step = self.state.part.request.goal, self.state.step
+        if goal == "step":
+            self._conclude_step(found, notes)
+        elif goal == "answer" and step:
+            failed = step.objective in [each.prompt for each in self.changes.failed()]
+            self._conclude_step(conclusion.success and not failed, conclusion.assessment)
 
     def _without_orders(self, answer: str) -> str:
         """The answer to a question without the sentences that have a value which only the request
@@ -244,13 +237,17 @@ class Ending:
             return answer
         return _paragraphs(_record(made, left), _said(answer) if answer else "")
 
-    def _doubt(self, answer: str) -> Doubt | None:
-        """Why an answer is not certain although results hold what it claims."""
+    def _doubt(self, answer: str, told: str, data: Any) -> Doubt | None:
+        """Why an answer with its `data` is not certain."""
+        missing = unsupported(self.state, answer) + unsupported_data(self.state, told, data)
+        if self.best.unsure or missing:
+            said = f"no result says {', '.join(missing)}"
+            return Doubt(self.best.unsure or said, missing=missing)
         if not results(self.state).strip():
             return Doubt("nothing was looked up for it")
         if loose := unproved(self.state, answer):
-            told = ", ".join(loose)
-            return Doubt(f"the results contain {told}, but not about what was asked", loose)
+            why = f"the results contain {', '.join(loose)}, but not about what was asked"
+            return Doubt(why, elsewhere=loose)
         if other := converted(self.state, answer):
             return Doubt(f"no result says {', '.join(other)}, unless in another unit")
         if in_own_words(self.state, answer):
@@ -272,12 +269,13 @@ class Ending:
             self._conclude_step(success=False, notes=reason)
         return ended
 
-    def _ordered(self, answer: str, repeats: bool) -> bool:
+    def _ordered(self, conclusion: Conclude, repeats: bool) -> bool:
         """Whether this answer is only valid if a change was made. A conclusion is about all steps,
         and may come when no step did what it was for. `repeats`: whether it repeats the request."""
         if self.state.part.request.goal == "conclude":
             succeeded = any(step.success for step in self.state.steps)
             return bool(self.changes.failed()) and not succeeded
+        answer = conclusion.final_answer
         may_say_so = self.state.may_be_order and bool(echoed(self.state, answer))
         return self.changes.wanted or may_say_so or (repeats and self._may_be_missed)
 
@@ -288,36 +286,38 @@ class Ending:
         asks = self.changes.asked or self.state.wants == "talk"
         return self.state.part.request.goal == "answer" and self.changes.possible and not asks
 
-    def _repeats_request(self, answer: str, unsure: str | None) -> bool:
+    def _repeats_request(self, conclusion: Conclude) -> bool:
         """Whether an answer has words of the request that no result has, and nothing says it: what
         was asked for may be told as if it were done. An answer that names nothing beyond the
         request is said by a line or not, and nothing says it if no result has a name or number
         that it repeats; one that names more counts as said if it is certain, or if passages were
         found."""
-        prompt = self.state.part.request.prompt
-        if not results(self.state).strip():
+        answer, prompt = conclusion.final_answer, self.state.part.request.prompt
+        answers = conclusion.success and not self.changes.wanted
+        if not answers or not results(self.state).strip():
             return False
         if only_of_request(self.state, answer):
             return True
         if not echoed(self.state, answer):
             return False
         if beyond(answer, prompt):
-            return not self.state.passages and bool(unsure or unproved(self.state, answer))
+            return not self.state.passages and bool(
+                self.best.unsure or unproved(self.state, answer)
+            )
         if self._may_be_missed:  # an answer to a question says something new
             return not said_by_one(self.state, answer, prompt, least=1)
         return not supporting(self.state, answer, prompt)
 
-    def _end_undone(
-        self,
-        status: FinalStatus,
-        why: str,
-        conclusion: Conclude,
-        unsure: str | None,
-        quotes: Sequence[str],
+    def _undone(
+        self, status: FinalStatus, why: str, conclusion: Conclude, reason: str | None
     ) -> RunFinished:
+        """The end of a request for a change that was not made, for this reason (`why`)."""
+        unsure, quotes = self.best.unsure, self.best.quotes
+        if why == NO_CALL and reason != unsure:  # a doubt about an answer is no cause
+            why = reason or why
         text = why if why == UNKNOWN else f"Nothing was changed: {why}."
         if self._is_question(conclusion):
-            status, why = "partial", unsure or why
+            status, why = "partial", reason or unsure or why
             text = f"{conclusion.final_answer}\n\n{text}"
         elif quotes:
             text += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in quotes)
@@ -351,6 +351,14 @@ class Ending:
         with self.clock.limit(part.ends_at):
             return await shaped(answer, schema, self.asker, self.emit)
         return Shaped(problem="the time limit was reached")
+
+
+def _planned(plan: Conclude, reason: str | None) -> RunFinished:
+    """The end of a request for a plan, which claims nothing: it says what is to be done."""
+    status: FinalStatus = "answered"
+    if not plan.success or gives_up(plan.final_answer):
+        status = "partial" if reason else "not_found"
+    return _end(status, plan.final_answer, reason, [])
 
 
 def _end(

@@ -135,7 +135,7 @@ class _Run:
             self.reader,
             self.emit,
         )
-        self.ending = Ending(state, changes, prompts, asker, self.emit, clock)
+        self.ending = Ending(state, changes, best, prompts, asker, self.emit, clock)
 
     def emit(self, event: Event) -> None:
         self.state.apply(event)
@@ -222,9 +222,7 @@ class _Run:
                 return self.ending.without_model(f"{reason}; {error}" if reason else str(error))
         if conclusion is None:
             return self.ending.without_model(reason or "the conclusion took too long")
-        return await self.ending.conclude(
-            conclusion, reason, self.best.unsure, self.best.quotes, self.best.nowhere
-        )
+        return await self.ending.conclude(conclusion, reason)
 
     @property
     def without_tools(self) -> bool:
