@@ -45,16 +45,20 @@ class BestAnswer:
 
     def concluded(self, answer: str) -> Conclude:
         """The conclusion with this answer. If it names nothing and no line says it, the fact that
-        no file contains what the request asks about is worth more. One that repeats a name of the
-        request which stands nowhere is not certain, and that is said before it."""
+        no file contains what the request asks about is worth more, or is said before it where files
+        have other words of the request. One that repeats a name of the request which stands nowhere
+        is not certain, and that is said before it, too."""
         prompt = self.state.question
         self.quotes = supporting(self.state, answer, prompt)
         absent = [] if self.changes.acting else self.gatherer.absent
-        if absent and not (self.quotes or beyond(answer, prompt)):
-            return Conclude(final_answer=_no_file_contains(absent), success=False)
         names, known = named(prompt), results(self.state).casefold()
         unknown = [each for each in absent if each in names and each.casefold() not in known]
-        if told := [each for each in unknown if says(answer, each)]:
+        told = [each for each in unknown if says(answer, each)]
+        if absent and not (self.quotes or beyond(answer, prompt)):
+            if {each for each in self.state.search if says(prompt, each)} <= {*absent}:
+                return Conclude(final_answer=_no_file_contains(absent), success=False)
+            told = absent
+        if told:
             self.nowhere = _no_file_contains(told)
             self.unsure = self.unsure or self.nowhere
         return Conclude(final_answer=re.sub(r"</?result>", "", answer))

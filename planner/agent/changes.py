@@ -4,9 +4,10 @@ model's words do not decide this."""
 import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from planner.agent.questions import Asker
-from planner.checks.deeds import invented, related
+from planner.checks.deeds import invented, left_undone, related
 from planner.checks.grounding import echoed, not_done
 from planner.checks.guards import repeats, sources
 from planner.events import FinalStatus
@@ -29,6 +30,33 @@ MAX_COMPLAINT_CHARS = 300
 """Characters of what a tool says about a call that it did not accept."""
 QUESTION_MARK = re.compile("[?？؟]")
 """The question marks of most scripts."""
+
+
+class Lacks(NamedTuple):
+    """What a request for a change lacks at its end."""
+
+    claimed: Sequence[str] = ()
+    """What its answer says and no call has done."""
+    failed: Sequence[Iteration] = ()
+    pending: Sequence[str] = ()
+    """Its planned changes that were not begun."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not done, or not said rightly; None if it lacks nothing."""
+        if self.claimed:
+            return f"no call that was made says {', '.join(self.claimed)}"
+        if self.pending:
+            return "not all planned changes were made"
+        if self.failed:
+            names = ", ".join(dict.fromkeys(each.tool for each in self.failed))
+            return f"{names} did not succeed, as far as is known"
+        return None
+
+    @property
+    def in_words(self) -> str:
+        """What was not done; empty if nothing is left."""
+        return left_undone(self.failed, self.pending)
 
 
 @dataclass(frozen=True)
@@ -167,6 +195,10 @@ class Changes:
     def claimed(self, answer: str) -> list[str]:
         """What an answer says that was not done, as far as code can see."""
         return not_done(self.state, answer) or self.instead(answer) or self.unset(answer)
+
+    def lacks(self, deeds: str) -> Lacks:
+        """What is left to do, and what a text that tells of `deeds` says that was not done."""
+        return Lacks(self.claimed(deeds) if deeds else [], self.failed(), self.pending())
 
     def related(self, answer: str) -> str:
         """An answer without the sentences that have nothing to do with the request and its calls:

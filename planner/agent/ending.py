@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from planner.agent.best_answer import BestAnswer
-from planner.agent.changes import NO_CALL, UNKNOWN, Changes
+from planner.agent.changes import NO_CALL, UNKNOWN, Changes, Lacks
 from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
 from planner.agent.questions import Asker
@@ -32,7 +32,7 @@ from planner.events import Event, FinalStatus, RunFinished, StepConcluded
 from planner.prompts import Prompts
 from planner.prompts.texts import passage
 from planner.protocol import Conclude, FromRecord
-from planner.state import Iteration, RunState
+from planner.state import RunState
 from planner.text import indented
 from planner.tools import Outcome
 
@@ -92,33 +92,6 @@ def _paragraphs(*parts: str) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-class Lacks(NamedTuple):
-    """What a request for a change lacks at its end."""
-
-    claimed: Sequence[str] = ()
-    """What its answer says and no call has done."""
-    failed: Sequence[Iteration] = ()
-    pending: Sequence[str] = ()
-    """Its planned changes that were not begun."""
-
-    @property
-    def reason(self) -> str | None:
-        """Why it is not done, or not said rightly; None if it lacks nothing."""
-        if self.claimed:
-            return f"no call that was made says {', '.join(self.claimed)}"
-        if self.pending:
-            return "not all planned changes were made"
-        if self.failed:
-            names = ", ".join(dict.fromkeys(each.tool for each in self.failed))
-            return f"{names} did not succeed, as far as is known"
-        return None
-
-    @property
-    def in_words(self) -> str:
-        """What was not done; empty if nothing is left."""
-        return left_undone(self.failed, self.pending)
-
-
 class Doubt(NamedTuple):
     """Why an answer is not certain."""
 
@@ -152,7 +125,8 @@ class Ending:
             self.best.unsure = self.best.unsure or NO_LINE
         if self._ordered(conclusion, repeats) and (undone := self.changes.undone()):
             return self._undone(*undone, conclusion, reason)
-        lacks = self._lacks(conclusion)
+        deeds = conclusion.final_answer if self._tells_of_deeds(conclusion) else ""
+        lacks = self.changes.lacks(deeds)
         answer = self._answer(conclusion, lacks)
         notes = _paragraphs(answer, lacks.in_words)
         from_record = answer and isinstance(conclusion, FromRecord)
@@ -217,12 +191,6 @@ class Ending:
             orders = [each for each in sentences if only_of_request(self.state, each)]
         kept = (" ".join(each for each in line if each not in orders) for line in lines)
         return "\n".join(filter(None, kept)) if orders else ""
-
-    def _lacks(self, conclusion: Conclude) -> Lacks:
-        """What the conclusion says that was not done, and what is left to do."""
-        deeds = self._tells_of_deeds(conclusion)
-        claimed = self.changes.claimed(conclusion.final_answer) if deeds else []
-        return Lacks(claimed, self.changes.failed(), self.changes.pending())
 
     def _tells_of_deeds(self, conclusion: Conclude) -> bool:
         """Whether a model says in it what was done."""
@@ -319,6 +287,8 @@ class Ending:
         if self._is_question(conclusion):
             status, why = "partial", reason or unsure or why
             text = f"{conclusion.final_answer}\n\n{text}"
+        elif self._may_answer(conclusion):
+            status, text = "partial", f"{text}\n\n{_said(conclusion.final_answer)}"
         elif quotes:
             text += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in quotes)
             # What was read as an action may be a question.
@@ -337,6 +307,16 @@ class Ending:
         if not ordered or (self.asker.may_change and not step):
             return False
         return conclusion.success and not echoed(self.state, conclusion.final_answer)
+
+    def _may_answer(self, conclusion: Conclude) -> bool:
+        """Whether a request with a question mark, read as an order that no tool can carry out, was
+        answered with something that it does not say and results hold. It may still tell the order
+        as done, so the record comes first."""
+        if self.changes.wanted or self.changes.possible or not conclusion.success:
+            return False
+        answer = conclusion.final_answer
+        named = beyond(answer, self.state.part.request.prompt)
+        return bool(named) and not unsupported(self.state, answer)
 
     def _conclude_step(self, success: bool, notes: str) -> None:
         if step := self.state.step:

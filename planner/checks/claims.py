@@ -55,7 +55,7 @@ _CLAIM = re.compile(
     rf"|(?:(?<!{LETTER})(?<![)\]}}])-)?(?<!\d\.)\b\d+(?:\.\d+)*\b(?!\.\d)"  # a number, a version
     rf"|\b(?:\d+(?:\.\d+)+|\d{{2,}})(?={_UNIT}\b)"  # the same with a unit; `2nd` is none
     r"|(?<=\b[vV])\d+(?:\.\d+)+\b"
-    r"|(?<![\w)\]])\[[^\W\d_](?:[^\W\d_]|[ _-]){2,40}\](?!\()"  # `[number]`, left open
+    r"|(?<![\w)\]])\[[^\W\d_](?:[^\W\d_]|[ _'’-]){2,40}\](?!\()"  # `[user's name]`, left open
     r"|`[^`\n]+`|\"(?=\S)[^\"\n]{3,80}(?<=\S)\""
     r"|(?<!\w)'(?=\S)[^'\n]{3,80}(?<=\S)'(?!\w)"  # a quotation, and no apostrophe
     rf"|{_QUOTATION}"

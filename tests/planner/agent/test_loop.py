@@ -740,6 +740,26 @@ async def test_a_deed_that_nothing_permits_is_refused(prompt: str, pool: Diction
     )
 
 
+async def test_a_question_that_was_read_as_an_order_is_answered_below_the_record(
+    pool: DictionaryPool,
+) -> None:
+    """Its answer has words of the request that no result has, and may tell of a deed."""
+    pool.files["notes/guide.md"] = f"# Guide to {CLASS}\n"
+    said = f"When you move it, {CLASS} keeps it."
+    ran = await planned(
+        brief("action", "guide"),
+        brief("short answer", "guide"),
+        found(said),
+        second(said),
+        pool=pool,
+        prompt="What happens when I move the guide?",
+    )
+    assert (ran.state.status, ran.state.answer) == (
+        "partial",
+        f"Nothing was changed: this run may only use tools that read.\n\nThe model says:\n{said}",
+    )
+
+
 async def test_a_deed_without_its_call_is_not_done_whatever_a_model_says(
     pool: DictionaryPool,
 ) -> None:
@@ -1172,24 +1192,30 @@ async def test_an_answer_needs_a_line_or_something_that_code_can_find(
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "where", "told", "status"),
     [
-        ("Yes", 'No file contains "scheduler".'),
-        ("notes/guide.md", "notes/guide.md"),  # what it names can be looked at
+        ("Yes", "", 'No file contains "scheduler".', "not_found"),
+        (
+            "Yes",
+            " in the guide",
+            'No file contains "scheduler".\n\nThe model says:\nYes',
+            "partial",
+        ),
+        ("notes/guide.md", "", "notes/guide.md", "answered"),  # it can be looked at
     ],
 )
 async def test_that_something_stands_nowhere_is_worth_more_than_a_bare_yes(
-    said: str, told: str, pool: DictionaryPool
+    said: str, where: str, told: str, status: str, pool: DictionaryPool
 ) -> None:
+    """Unless files have other words of the request: it may be about these."""
     ran = await planned(
         brief("short answer", "scheduler", "guide"),
         found(said),
         second(said),
         pool=pool,
-        prompt="Is there a scheduler in the guide?",
+        prompt=f"Is there a scheduler{where}?",
     )
-    assert ran.state.answer == told
-    assert (ran.state.status == "not_found") == (told != said)
+    assert (ran.state.status, ran.state.answer) == (status, told)
 
 
 @pytest.mark.parametrize("said", ["Nowhere.", "nowhere", " "])

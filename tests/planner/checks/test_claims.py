@@ -154,8 +154,8 @@ def test_an_account_and_an_address_are_claims() -> None:
 
 
 def test_a_blank_that_was_left_open_is_a_claim() -> None:
-    said = "There are [number] of [the file names] on [this page](a.md), a list[str] or [x] each."
-    assert claims(said) == ["[number]", "[the file names]", "a.md"]
+    said = "There are [number] of [the user's names] on [this page](a.md), a list[str] or [x] each."
+    assert claims(said) == ["[number]", "[the user's names]", "a.md"]
 
 
 def test_an_answer_in_the_words_of_the_request_is_borne_out_by_the_line_with_most_of_them() -> None:
