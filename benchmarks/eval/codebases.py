@@ -66,6 +66,34 @@ FETCHED: dict[str, Package] = {
         "pypi", "imapclient", "4.1.0", ("imapclient/[!lt]*.py", "imapclient/t[!e]*.py")
     ),
     "nodemailer": Package("npm", "nodemailer", "6.10.1", ("lib/", "package.json")),
+    "apscheduler": Package(
+        "pypi",
+        "apscheduler",
+        "3.11.3",
+        ("src/apscheduler/", "tests/", "docs/*.rst", "README.rst", "pyproject.toml"),
+    ),
+    "waitress": Package(
+        "pypi",
+        "waitress",
+        "3.0.2",
+        ("src/waitress/", "docs/*.rst", "tests/*.py", "README.rst", "CHANGES.txt", "setup.cfg"),
+    ),
+    "just": Package(
+        "pypi", "rust-just", "1.59.0", ("src/", "GRAMMAR.md", "Cargo.toml", "build.rs")
+    ),
+    "rtk": Package("npm", "@reduxjs/toolkit", "2.15.0", ("src/", "README.md", "package.json")),
+    "nodemon": Package(
+        "npm",
+        "nodemon",
+        "3.1.14",
+        ("bin/nodemon.js", "lib/", "doc/", "README.md", "package.json", "index.d.ts"),
+    ),
+    "track-player": Package(
+        "npm",
+        "react-native-track-player",
+        "4.1.2",
+        ("android/", "ios/RNTrackPlayer/", "src/", "web/", "README.md", "package.json"),
+    ),
     # Of `wild`, report.
     "dramatiq": Package(
         "pypi", "dramatiq", "2.2.1", ("bin/", "dramatiq/", "tests/", "*.md", "*.toml", "setup.*")
