@@ -48,12 +48,11 @@ class BestAnswer:
         no file contains what the request asks about is worth more, or is said before it where files
         have other words of the request. One that repeats a name of the request which stands nowhere
         is not certain, and that is said before it, too."""
-        prompt = self.state.question
-        self.quotes = supporting(self.state, answer, prompt)
+        prompt, known = self.state.question, results(self.state).casefold()
+        self.quotes, self.nowhere = supporting(self.state, answer, prompt), ""
         absent = [] if self.changes.acting else self.gatherer.absent
-        names, known = named(prompt), results(self.state).casefold()
-        unknown = [each for each in absent if each in names and each.casefold() not in known]
-        told = [each for each in unknown if says(answer, each)]
+        absent = [each for each in absent if each.casefold() not in known]
+        told = [each for each in absent if each in named(prompt) and says(answer, each)]
         if absent and not (self.quotes or beyond(answer, prompt)):
             if {each for each in self.state.search if says(prompt, each)} <= {*absent}:
                 return Conclude(final_answer=_no_file_contains(absent), success=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from in_memory import LIST, SEARCH, DictionaryPool, Fast, Ran, Unconstrained, planned, spec
-from replies import found, nowhere, plan, words
+from replies import found, nowhere, plan, second, words
 
 from planner.agent.gathering import MAX_COMPARED, MAX_COMPARED_CHARS, MAX_FILES
 from planner.evidence.hits import Hit, as_passages, of_search
@@ -548,6 +548,19 @@ async def test_documentation_that_is_named_is_asked_for_any_library() -> None:
         "/gates/hinge",
     ]
     assert ran.state.status == "answered"
+
+
+async def test_what_documentation_contains_stands_somewhere() -> None:
+    """Though no file does."""
+    ran = await planned(
+        Fast({"search": ["hinge", "max_angle"], "wants": "short answer"}),
+        found("Yes"),
+        second("Yes"),
+        pool=documented({"src/gate.py": "import hinge\n\nvalue = 1\n"}),
+        prompt="Does a Hinge open up to its max_angle?",
+    )
+    assert "max_angle" in ran.asked[0].last.partition("<result>")[2]
+    assert (ran.state.status, ran.state.answer) == ("partial", "Yes")
 
 
 async def test_a_word_of_a_question_is_not_looked_up_as_a_library() -> None:
