@@ -47,14 +47,18 @@ class BestAnswer:
         """The conclusion with this answer. If it names nothing and no line says it, the fact that
         no file contains what the request asks about is worth more, or is said before it where files
         have other words of the request. One that repeats a name of the request which stands nowhere
-        is not certain, and that is said before it, too."""
+        is not certain, and that is said before it, too; so it is before a short one that is not
+        certain and repeats a word, if files have no other word of the request."""
         prompt, known = self.state.question, results(self.state).casefold()
         self.quotes, self.nowhere = supporting(self.state, answer, prompt), ""
         absent = [] if self.changes.acting else self.gatherer.absent
         absent = [each for each in absent if each.casefold() not in known]
-        told = [each for each in absent if each in named(prompt) and says(answer, each)]
+        none = {each for each in self.state.search if says(prompt, each)} <= {*absent}
+        words = none and self.unsure is not None and self.state.wants == "short answer"
+        repeated = [each for each in absent if says(answer, each)]
+        told = [each for each in repeated if words or each in named(prompt)]
         if absent and not (self.quotes or beyond(answer, prompt)):
-            if {each for each in self.state.search if says(prompt, each)} <= {*absent}:
+            if none:
                 return Conclude(final_answer=_no_file_contains(absent), success=False)
             told = absent
         if told:

@@ -1218,6 +1218,27 @@ async def test_that_something_stands_nowhere_is_worth_more_than_a_bare_yes(
     assert (ran.state.status, ran.state.answer) == (status, told)
 
 
+@pytest.mark.parametrize(
+    ("other", "first"),
+    [
+        ("It is in jobs.", 'No file contains "scheduler".\n\nThe model says:\n'),
+        ("The guide of notes/guide.md is one.", ""),  # the readings agree
+    ],
+)
+async def test_before_an_uncertain_answer_about_a_word_that_stands_nowhere_this_is_said(
+    other: str, first: str, pool: DictionaryPool
+) -> None:
+    said = "A scheduler is in notes/guide.md."
+    ran = await planned(
+        brief("short answer", "scheduler", "guide", "secret"),
+        found(said),
+        second(other),
+        pool=pool,
+        prompt="Is there a scheduler?",
+    )
+    assert ran.state.answer == first + said
+
+
 @pytest.mark.parametrize("said", ["Nowhere.", "nowhere", " "])
 def test_the_reply_that_it_stands_nowhere_is_no_answer(said: str) -> None:
     assert not protocol.Answer(final_answer=said, found_in="results").found
