@@ -43,24 +43,29 @@ class BestAnswer:
         """The best answer so far, if nothing speaks against it."""
         return self.concluded(self.text) if self.text and self.unsure is None else None
 
+    @property
+    def absent(self) -> list[str]:
+        """The names and words of the request that were searched for, and that neither a file nor
+        any other result has."""
+        absent = [] if self.changes.acting else self.gatherer.absent
+        known = results(self.state).casefold() if absent else ""
+        return [each for each in absent if each.casefold() not in known]
+
     def concluded(self, answer: str) -> Conclude:
         """The conclusion with this answer. If it names nothing and no line says it, the fact that
         no file contains what the request asks about is worth more, or is said before it where files
         have other words of the request. One that repeats a name of the request which stands nowhere
         is not certain, and that is said before it, too; so it is before a short one that is not
         certain and repeats a word, if files have no other word of the request."""
-        prompt, known = self.state.question, results(self.state).casefold()
+        prompt, absent = self.state.question, self.absent
         self.quotes, self.nowhere = supporting(self.state, answer, prompt), ""
-        absent = [] if self.changes.acting else self.gatherer.absent
-        absent = [each for each in absent if each.casefold() not in known]
-        none = {each for each in self.state.search if says(prompt, each)} <= {*absent}
-        words = none and self.unsure is not None and self.state.wants == "short answer"
-        repeated = [each for each in absent if says(answer, each)]
-        told = [each for each in repeated if words or each in named(prompt)]
-        if absent and not (self.quotes or beyond(answer, prompt)):
-            if none:
-                return Conclude(final_answer=_no_file_contains(absent), success=False)
-            told = absent
+        bare = not (self.quotes or beyond(answer, prompt))
+        all_absent = {each for each in self.state.search if says(prompt, each)} <= {*absent}
+        if absent and bare and all_absent:
+            return Conclude(final_answer=_no_file_contains(absent), success=False)
+        doubted = self.unsure is not None and self.state.wants == "short answer"
+        telling = {*absent} if all_absent and doubted else named(prompt)
+        told = [each for each in absent if bare or (each in telling and says(answer, each))]
         if told:
             self.nowhere = _no_file_contains(told)
             self.unsure = self.unsure or self.nowhere

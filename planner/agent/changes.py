@@ -35,10 +35,10 @@ QUESTION_MARK = re.compile("[?？؟]")
 class Lacks(NamedTuple):
     """What a request for a change lacks at its end."""
 
-    claimed: Sequence[str] = ()
+    claimed: Sequence[str]
     """What its answer says and no call has done."""
-    failed: Sequence[Iteration] = ()
-    pending: Sequence[str] = ()
+    failed: Sequence[Iteration]
+    pending: Sequence[str]
     """Its planned changes that were not begun."""
 
     @property
@@ -196,7 +196,7 @@ class Changes:
         """What an answer says that was not done, as far as code can see."""
         return not_done(self.state, answer) or self.instead(answer) or self.unset(answer)
 
-    def lacks(self, deeds: str) -> Lacks:
+    def lacks(self, deeds: str = "") -> Lacks:
         """What is left to do, and what a text that tells of `deeds` says that was not done."""
         return Lacks(self.claimed(deeds) if deeds else [], self.failed(), self.pending())
 

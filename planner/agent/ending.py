@@ -13,11 +13,12 @@ from planner.agent.questions import Asker
 from planner.agent.reading import NO_LINE
 from planner.checks.citations import said_by_one, supporting, unproved
 from planner.checks.claims import beyond, holds
-from planner.checks.deeds import done, left_undone
+from planner.checks.deeds import done
 from planner.checks.grounding import (
     converted,
     echoed,
     in_own_words,
+    names_more,
     of_request,
     only_of_request,
     queries,
@@ -133,7 +134,7 @@ class Ending:
         told = notes if from_record else self._beside_record(answer, lacks.in_words)
         found = conclusion.success and not gives_up(conclusion.final_answer)
         formatted = await self._formatted(told) if found else Shaped()
-        self._conclude_open_step(conclusion, found, notes or told)
+        self._conclude_open_step(conclusion, found, notes or told, lacks)
         talk = self.state.wants == "talk"
         doubt = self._doubt(answer, told, formatted.data) if found and not talk else None
         reason = reason or lacks.reason
@@ -166,13 +167,15 @@ class Ending:
             return ""
         return self.changes.related(answer) if self._tells_of_deeds(conclusion) else answer
 
-    def _conclude_open_step(self, conclusion: Conclude, found: bool, notes: str) -> None:
+    def _conclude_open_step(
+        self, conclusion: Conclude, found: bool, notes: str, lacks: Lacks
+    ) -> None:
         """End the only step of a `step` request, or the one that an answer ends."""
         goal, step = self.state.part.request.goal, self.state.step
         if goal == "step":
             self._conclude_step(found, notes)
         elif goal == "answer" and step:
-            failed = step.objective in [each.prompt for each in self.changes.failed()]
+            failed = step.objective in [each.prompt for each in lacks.failed]
             self._conclude_step(conclusion.success and not failed, conclusion.assessment)
 
     def _without_orders(self, answer: str) -> str:
@@ -230,8 +233,7 @@ class Ending:
 
     def without_model(self, reason: str) -> RunFinished:
         """The end with what was found, since no model says what it means."""
-        left = left_undone(self.changes.failed(), self.changes.pending())
-        made = done(self.changes.calls)
+        made, left = done(self.changes.calls), self.changes.lacks().in_words
         ended = _without_model(self.state, self.prompts, reason, made, left)
         if self.state.part.request.goal == "step":
             self._conclude_step(success=False, notes=reason)
@@ -314,9 +316,7 @@ class Ending:
         as done, so the record comes first."""
         if self.changes.wanted or self.changes.possible or not conclusion.success:
             return False
-        answer = conclusion.final_answer
-        named = beyond(answer, self.state.part.request.prompt)
-        return bool(named) and not unsupported(self.state, answer)
+        return names_more(self.state, conclusion.final_answer, self.state.part.request.prompt)
 
     def _conclude_step(self, success: bool, notes: str) -> None:
         if step := self.state.step:

@@ -25,10 +25,10 @@ from planner.checks.grounding import (
     chosen,
     given,
     given_paths,
+    names_more,
     results,
     said,
     strings,
-    unsupported,
 )
 from planner.evidence.context import with_count
 from planner.evidence.words import is_name, tokens, words
@@ -165,7 +165,7 @@ def likelier(state: RunState, readings: Sequence[str], request: str) -> str | No
     """The first of differing answers that names something beyond the request, where results hold
     all that it names; if all of these have numbers, the first whose numbers stand where they are
     about what is asked."""
-    named = [each for each in readings if beyond(each, request) and not unsupported(state, each)]
+    named = [each for each in readings if names_more(state, each, request)]
     widest = next(iter(named), None)
     if not all(any(map(is_number, claims(each))) for each in named):
         return widest

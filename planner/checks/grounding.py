@@ -55,6 +55,11 @@ def unsupported(state: RunState, answer: str) -> list[str]:
     return [claim for claim in missing if claim not in other]
 
 
+def names_more(state: RunState, answer: str, request: str) -> bool:
+    """Whether an answer names something beyond the request, and all that it claims was seen."""
+    return bool(beyond(answer, request)) and not unsupported(state, answer)
+
+
 def converted(state: RunState, answer: str) -> list[str]:
     """The numbers of an answer that were seen in a smaller unit alone: 30 seconds for 30000. Which
     units these are is not known, so this proves nothing; and 1 is mostly a count."""
