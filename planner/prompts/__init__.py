@@ -16,7 +16,7 @@ from planner.evidence import context
 from planner.evidence.passages import likeliest
 from planner.evidence.tool_ranking import shown_whole
 from planner.models.base import Message
-from planner.prompts.questions import short_request
+from planner.prompts import questions
 from planner.prompts.texts import (
     assistant,
     catalogue,
@@ -45,6 +45,17 @@ RESULT_CHARACTERS = 1800
 cores."""
 BEFORE_ACTING: Sequence[Role] = ("brief", "files", "example")
 """What is asked of an action before it is planned, on the prompt that reads the request."""
+READING: Sequence[Role] = (
+    "answer",
+    "repair",
+    "again",
+    "words",
+    "overview",
+    "confirm",
+    "facts",
+    "format",
+)
+"""What is asked of passages."""
 PAST_RESULTS = 4
 """The shortened past may take as many characters as this many results."""
 
@@ -67,6 +78,8 @@ class Prompts:
         if role == "rewrite":  # what the run's own prompt says of JSON and searches is in the way
             own: Message = {"role": "system", "content": fill("system_rewrite")}
             return harmless([own, user(question)])
+        if role in READING and _only_passages(state):
+            return self._reading(state, question, role)
         acting = state.wants == "action" and role not in BEFORE_ACTING
         messages = [self.system_act if acting else self.system]
         opening = state.opens.opening if state.parts else []
@@ -118,6 +131,21 @@ class Prompts:
                 messages += [user(joined(pending, call.question)), assistant(call.reply)]
                 messages += begun(iteration.number, number)
                 pending, said = "", call.reply
+        return harmless([*messages, user(joined(pending, question))])
+
+    def _reading(self, state: RunState, question: str, role: Role) -> list[Message]:
+        """Passages and a question, and nothing else: what is said of tools and of sorting requests
+        makes a small model read worse (docs/experiments.md)."""
+        messages: list[Message] = [{"role": "system", "content": fill("system_read")}]
+        pending = _said_before(state)
+        for iteration in [] if role in ALONE else state.shown_iterations:
+            if not iteration.gathered:
+                continue
+            pending = joined(pending, self._result(state, iteration, "", role))
+            for call in iteration.exchange:
+                if not self._left_out(state, iteration, call, role):
+                    messages += [user(joined(pending, call.question)), assistant(call.reply)]
+                    pending = ""
         return harmless([*messages, user(joined(pending, question))])
 
     @staticmethod
@@ -194,7 +222,7 @@ class Prompts:
         """A second reading of the same results, asked as if it were the first."""
         last = len(state.iterations) - 1  # what was said with its exchange, which is left out
         said = [each for each in state.steered if each.iteration == last >= 0]
-        return joined(self._hints(said), fill("ask_again", prompt=short_request(state)))
+        return joined(self._hints(said), questions.again(state))
 
     def said_since(self, state: RunState) -> str:
         """What the user has said to the run since the last question; it stands before the next."""
@@ -217,12 +245,8 @@ class Prompts:
 
     def _request(self, state: RunState) -> str:
         tools = self._listed("this request", state.started.offered if state.started else [])
-        said, prompt = "", ""
-        if state.parts:
-            said = joined(state.opens.request.said_before, *state.opens.before)
-            prompt = state.opens.request.prompt
-        before = fill("said_before", said=fenced(said)) if said else ""
-        return fill("request", known=joined(tools, before), prompt=prompt)
+        prompt = state.opens.request.prompt if state.parts else ""
+        return fill("request", known=joined(tools, _said_before(state)), prompt=prompt)
 
     def _step_tools(self, step: Step) -> list[Message]:
         """The tools that a step brought in. The message stays, before the step's own, when the
@@ -266,6 +290,18 @@ class Prompts:
             )
             self._shown[key] = context.with_count(iteration.result, text)
         return self._shown[key]
+
+
+def _only_passages(state: RunState) -> bool:
+    """Whether nothing but passages was found so far."""
+    return all(each.by == "lookup" for each in state.shown_iterations)
+
+
+def _said_before(state: RunState) -> str:
+    """What was said before the request, in the conversation that it is from."""
+    opens = state.opens if state.parts else None
+    said = joined(opens.request.said_before, *opens.before) if opens else ""
+    return fill("said_before", said=fenced(said)) if said else ""
 
 
 def _nothing(state: RunState, iteration: Iteration) -> str:
