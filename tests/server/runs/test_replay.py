@@ -269,7 +269,11 @@ async def test_a_list_of_requests_goes_on_from_every_entry_of_its_record() -> No
         number = 2 if "second" in messages[-1]["content"] else 1
         made = f"done find a_{number}."
         brief = {"search": ["a"], "wants": "short answer"}
-        by_key: dict[str, Any] = {"search": brief, "steps": plan("find"), "text": {"text": f"a_{number}"}}
+        by_key: dict[str, Any] = {
+            "search": brief,
+            "steps": plan("find"),
+            "text": {"text": f"a_{number}"},
+        }
         by_key |= {"answer_again": made, "found_in": found(made)}
         return replied(next(reply for key, reply in by_key.items() if key in keys))
 
