@@ -45,17 +45,6 @@ RESULT_CHARACTERS = 1800
 cores."""
 BEFORE_ACTING: Sequence[Role] = ("brief", "files", "example")
 """What is asked of an action before it is planned, on the prompt that reads the request."""
-READING: Sequence[Role] = (
-    "answer",
-    "repair",
-    "again",
-    "words",
-    "overview",
-    "confirm",
-    "facts",
-    "format",
-)
-"""What is asked of passages."""
 PAST_RESULTS = 4
 """The shortened past may take as many characters as this many results."""
 
@@ -78,8 +67,6 @@ class Prompts:
         if role == "rewrite":  # what the run's own prompt says of JSON and searches is in the way
             own: Message = {"role": "system", "content": fill("system_rewrite")}
             return harmless([own, user(question)])
-        if role in READING and _only_passages(state):
-            return self._reading(state, question, role)
         acting = state.wants == "action" and role not in BEFORE_ACTING
         messages = [self.system_act if acting else self.system]
         opening = state.opens.opening if state.parts else []
@@ -131,21 +118,6 @@ class Prompts:
                 messages += [user(joined(pending, call.question)), assistant(call.reply)]
                 messages += begun(iteration.number, number)
                 pending, said = "", call.reply
-        return harmless([*messages, user(joined(pending, question))])
-
-    def _reading(self, state: RunState, question: str, role: Role) -> list[Message]:
-        """Passages and a question, and nothing else: what is said of tools and of sorting requests
-        makes a small model read worse (docs/experiments.md)."""
-        messages: list[Message] = [{"role": "system", "content": fill("system_read")}]
-        pending = _said_before(state)
-        for iteration in [] if role in ALONE else state.shown_iterations:
-            if not iteration.gathered:
-                continue
-            pending = joined(pending, self._result(state, iteration, "", role))
-            for call in iteration.exchange:
-                if not self._left_out(state, iteration, call, role):
-                    messages += [user(joined(pending, call.question)), assistant(call.reply)]
-                    pending = ""
         return harmless([*messages, user(joined(pending, question))])
 
     @staticmethod
@@ -245,8 +217,12 @@ class Prompts:
 
     def _request(self, state: RunState) -> str:
         tools = self._listed("this request", state.started.offered if state.started else [])
-        prompt = state.opens.request.prompt if state.parts else ""
-        return fill("request", known=joined(tools, _said_before(state)), prompt=prompt)
+        said, prompt = "", ""
+        if state.parts:
+            said = joined(state.opens.request.said_before, *state.opens.before)
+            prompt = state.opens.request.prompt
+        before = fill("said_before", said=fenced(said)) if said else ""
+        return fill("request", known=joined(tools, before), prompt=prompt)
 
     def _step_tools(self, step: Step) -> list[Message]:
         """The tools that a step brought in. The message stays, before the step's own, when the
@@ -290,18 +266,6 @@ class Prompts:
             )
             self._shown[key] = context.with_count(iteration.result, text)
         return self._shown[key]
-
-
-def _only_passages(state: RunState) -> bool:
-    """Whether nothing but passages was found so far."""
-    return all(each.by == "lookup" for each in state.shown_iterations)
-
-
-def _said_before(state: RunState) -> str:
-    """What was said before the request, in the conversation that it is from."""
-    opens = state.opens if state.parts else None
-    said = joined(opens.request.said_before, *opens.before) if opens else ""
-    return fill("said_before", said=fenced(said)) if said else ""
 
 
 def _nothing(state: RunState, iteration: Iteration) -> str:
