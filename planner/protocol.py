@@ -189,6 +189,12 @@ class Formatted(Wire):
         return data
 
 
+class SecondReading(Wire):
+    """The answer once more, by another way of asking."""
+
+    answer_again: str
+
+
 class Assessed(Wire):
     """What the model thinks of the newest result before it decides, in deep mode only."""
 

@@ -47,7 +47,6 @@ from planner.errors import ContextExceeded
 from planner.evidence.context import SEE_MORE
 from planner.evidence.words import is_name, tokens
 from planner.models.base import ChatRequest, Message, Models, Reply
-from planner.prompts.texts import template
 from planner.protocol import Limits, RunRequest, Wants
 from planner.state import RunState
 from planner.tools import Approval, Policy, ToolPool, ToolSpec
@@ -262,8 +261,6 @@ class Oracle:
         asked = messages[-1]["content"].rpartition("</result>")[2]
         if schema is not None:
             text = self._fitting(asked, schema)
-        elif asked.endswith(template("ask_again").template.splitlines()[-1]):
-            text = self.knows.answer if self._knows else self.knows.unseen
         else:
             text = self._rewritten(asked) if asked.startswith("The file ") else self._facts()
         most = max_tokens * CHARACTERS_PER_TOKEN
@@ -388,6 +385,8 @@ class Oracle:
                     name: tool if tool in schema["properties"][name]["enum"] else None
                     for name, tool in FILE_TOOLS.items()
                 }
+            case ["answer_again"]:
+                return {"answer_again": self.knows.answer if self._knows else self.knows.unseen}
             case ["assessment", "final_answer", "found_in"]:
                 return self._answer()
             case ["steps"]:

@@ -72,10 +72,8 @@ async def planloom(run: Run, sent: list[dict[str, Any]] | None = None) -> Replay
     `sent` receives the bodies of its requests."""
     script = PlannerScript(run)
 
-    warmed = False
-
     def said(body: dict[str, Any]) -> Said:
-        if not warmed:  # the instructions are read
+        if "format" not in body:  # the instructions are read
             return ""
         if sent is not None:
             sent.append(body)
@@ -87,7 +85,6 @@ async def planloom(run: Run, sent: list[dict[str, Any]] | None = None) -> Replay
         pool, models = RecordedPool(run), Models(model, model)
         await warming.read_instructions(models, pool)
         server.served.clear()
-        warmed = True
         request = RunRequest(prompt=run.request, limits=UNLIMITED)
         state = await agent.run(request, models, pool, lambda _: None)
     trouble = [f"{each.guard}: {each.message}" for each in state.guards]

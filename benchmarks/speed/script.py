@@ -28,8 +28,6 @@ class PlannerScript:
         self._arguments = {tool.name: tool.grammar for tool in tools()}
 
     def __call__(self, body: dict[str, Any]) -> Said:
-        if "format" not in body:
-            return self.run.again
         schema = body["format"]
         if self._unwritten and schema == self._arguments[self._unwritten[0].tool]:
             return compact(self._unwritten.pop(0).arguments)
@@ -48,6 +46,8 @@ class PlannerScript:
         if "found_in" in asked:
             said = {"assessment": self.run.assessment, "final_answer": self.run.answer}
             return said | {"found_in": "results"} if done else NOWHERE
+        if "answer_again" in asked:
+            return {"answer_again": self.run.again}
         if asked == {"sql"}:  # the list is read as it is
             return {"sql": "SELECT NULL WHERE 0"}
         if done:

@@ -31,14 +31,12 @@ from planner.protocol import (
     Summary,
 )
 from planner.state import Step
-from planner.text import flat
 from planner.tools import ToolSpec
 
 Said = TypeVar("Said", Answer, Conclude)
 T = TypeVar("T")
 
 BRIEF_TOKENS = 120
-AGAIN_TOKENS = 150
 OVERVIEW_TOKENS = 400
 FACTS_TOKENS = 300
 REWRITE_TOKENS = 600
@@ -100,7 +98,7 @@ class Asker:
 
     async def confirm(self, passages: Sequence[Passage]) -> str:
         """The answer by a second reading of these passages, which knows nothing of the first."""
-        question = questions.again(self.state, passages)
+        question = questions.overview_again(self.state, passages)
         return await self._read_again("confirm", question, passages)
 
     async def facts(self, passages: Sequence[Passage]) -> list[str]:
@@ -232,10 +230,9 @@ class Asker:
         return await self._read_again("again", self.prompts.again(self.state), self.state.passages)
 
     async def _read_again(self, role: Role, question: str, passages: Sequence[Passage]) -> str:
-        """In plain text: a small model says less in JSON."""
-        reply = await self.calls.chat(role, question, None, AGAIN_TOKENS)
-        said = lenient.whole(reply.text) if reply.finish == "length" else reply.text
-        return without_notes(flat(said), passages)
+        schema = schemas.second_reading()
+        reading = await self.calls.ask(role, question, schema, protocol.SecondReading)
+        return without_notes(reading.answer_again, passages)
 
     def _without_echo(self, said: Said, question: str) -> Said:
         """The reply, without the notes that code puts behind places, and without an answer that

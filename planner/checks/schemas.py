@@ -102,6 +102,10 @@ def answer(longest: int) -> Schema:
     )
 
 
+def second_reading() -> Schema:
+    return closed(answer_again=text(240))
+
+
 def summary(tools: Sequence[str]) -> Schema:
     """`tools` are those of which one more call may be made."""
     missing = {"anyOf": [{"type": "null"}, text(160)]}

@@ -121,10 +121,9 @@ def overview(state: RunState, passages: Sequence[Passage]) -> str:
     return _alone("ask_overview", state, passages)
 
 
-def again(state: RunState, passages: Sequence[Passage] = ()) -> str:
-    """What is asked in one sentence, of these passages or of what stands before the question."""
-    shown = _in_result(passages) if passages else ""
-    return fill("ask_again", prompt=short_request(state), passages=shown)
+def overview_again(state: RunState, passages: Sequence[Passage]) -> str:
+    """The same passages, which the model server has just read, in a few words."""
+    return _alone("ask_overview_again", state, passages)
 
 
 def facts(state: RunState, passages: Sequence[Passage]) -> str:
@@ -161,11 +160,8 @@ def edit_call(tool: ToolSpec) -> str:
 
 
 def _alone(question: str, state: RunState, passages: Sequence[Passage]) -> str:
-    return fill(question, prompt=short_request(state), passages=_in_result(passages))
-
-
-def _in_result(passages: Sequence[Passage]) -> str:
-    return fill("passages_alone", passages=fenced("\n\n".join(map(passage, passages))))
+    shown = fenced("\n\n".join(map(passage, passages)))
+    return fill(question, prompt=short_request(state), passages=shown)
 
 
 def repair(state: RunState, problem: str) -> str:

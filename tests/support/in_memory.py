@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 from jsonschema import Draft202012Validator
-from scripted_ollama import AGAIN, in_words, keys_of, usual_reply
+from scripted_ollama import usual_reply
 from serving import LONG
 
 from planner import agent
@@ -92,11 +92,12 @@ class Script:
     async def reply(self, model: str, messages: Sequence[Message], schema: Any) -> Reply:
         await anyio.lowlevel.checkpoint()  # a time limit that has passed shows
         asked = Asked(model, list(messages), schema)
-        properties = keys_of(schema, asked.last)
+        branches = (schema or {}).get("anyOf", [schema or {}])
+        properties = frozenset(name for each in branches for name in each.get("properties", {}))
         kind = _kind(self.turns[0]) if self.turns else frozenset()
         own = bool(kind) and kind <= properties  # a brief has one of two branches
         usual = usual_reply(properties, self.last_answer)
-        if properties == AGAIN and not own:
+        if "answer_again" in properties and not own:
             own = isinstance(self.turns[0] if self.turns else None, Hangs | Unconstrained)
         if model == "fast" and self.turns and isinstance(self.turns[0], Fast):
             own = own or not kind  # a fault, or no JSON: nothing else is asked of the fast model
@@ -121,8 +122,6 @@ class Script:
             raise said
         if isinstance(said, Unconstrained):
             text = said.content if isinstance(said.content, str) else json.dumps(said.content)
-        elif (words := in_words(said)) is not None:
-            text = words
         else:
             Draft202012Validator(schema).validate(said)
             text = json.dumps(said)

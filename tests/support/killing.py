@@ -64,7 +64,7 @@ def script(request: Request) -> Reply:
         next_tool = "note" if done in (3, 5) else "find"
         missing = (f"No {done}", next_tool) if done < CALLS else ()
         return was_done(answer(name), *missing)
-    if usual := usual_reply(request.keys, answer(name)):
+    if usual := usual_reply(properties, answer(name)):
         return usual
     if properties == {"text"}:
         asked = re.findall(r"No (\d)", request.last)
@@ -87,7 +87,7 @@ class ScriptedModels(ScriptedOllama):
     """Answers every request by `script`, second readings too."""
 
     def _take(self, request: Request) -> Reply:
-        return script(request) if request.keys else "Yes"  # it was warmed up
+        return script(request) if request.schema else "Yes"  # it was warmed up
 
 
 @dataclass

@@ -31,7 +31,6 @@ from jsonschema import Draft202012Validator
 from ollama_replies import Answer, Drop, ErrorLine, Garbage, Hang, HttpError, NoEnd, Reply
 
 from benchmarks.speed.simulation import common_prefix
-from planner.prompts.texts import template
 
 FAST = "qwen2.5-coder:0.5b"
 FULL = "qwen2.5-coder:1.5b"
@@ -89,7 +88,9 @@ class Request:
     @property
     def keys(self) -> frozenset[str]:
         """The keys that a reply may have, in any branch of the schema."""
-        return keys_of(self.schema, self.last)
+        schema = self.schema or {}
+        branches = schema.get("anyOf", [schema])
+        return frozenset(name for each in branches for name in each.get("properties", ()))
 
     @property
     def options(self) -> dict[str, Any]:
@@ -132,32 +133,13 @@ def _final_answer(reply: Reply) -> str | None:
     return content.get("final_answer") if isinstance(content, dict) else None
 
 
-ASKED_AGAIN = template("ask_again").template.splitlines()[-1]
-"""How the question for a second reading ends."""
-AGAIN = frozenset({"answer_again"})
-"""The key under which scripts have a second reading, which is plain text."""
-
-
-def keys_of(schema: dict[str, Any] | None, question: str) -> frozenset[str]:
-    """The keys that a reply to a question may have, in any branch of its schema."""
-    if schema is None:
-        return AGAIN if question.endswith(ASKED_AGAIN) else frozenset()
-    branches = schema.get("anyOf", [schema])
-    return frozenset(name for each in branches for name in each.get("properties", ()))
-
-
-def in_words(said: object) -> str | None:
-    """What a script has a second reading say; None for any other reply."""
-    return said["answer_again"] if isinstance(said, dict) and said.keys() == AGAIN else None
-
-
 def usual_reply(properties: frozenset[str], last_answer: str) -> dict[str, Any] | None:
     """The reply where a script says nothing of its own: the request wants a fact, a second reading
     agrees with the first, other words and queries find nothing, no tool shows files; None where
     there is no usual one."""
     if "wants" in properties:
         return {"search": ["value"], "wants": "short answer"}
-    if properties == AGAIN:
+    if "answer_again" in properties:
         return {"answer_again": last_answer}
     if properties == {"words"}:
         return {"words": ["qqqq", "zzzz"]}
@@ -343,8 +325,6 @@ class ScriptedOllama:
         except Exception as error:  # noqa: BLE001 -- a matcher's or handler's own failure
             self._problem(f"The script failed: {error!r}", request)
             return HttpError(500, "the script of the test failed")
-        if (words := in_words(reply)) is not None:
-            reply = Answer(words)
         if isinstance(reply, str | dict | list):
             reply = Answer(reply)
         count, limit = request.prompt_tokens, request.options.get("num_ctx", 0)

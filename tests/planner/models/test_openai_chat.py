@@ -441,7 +441,7 @@ async def test_a_run_with_models_that_are_held_to_nothing(place: Place) -> None:
     server.expect(fence % json.dumps(move_on("search", "Look for its uses") | {"final_answer": ""}))
     server.expect(json.dumps({"path": "jobs", "pattern": FUNCTION}))
     server.expect(fence % json.dumps(found(f"`{CONSTANT}` is {VALUE}.")))
-    server.expect(second(f"{CONSTANT} is {VALUE}"))
+    server.expect(json.dumps(second(f"{CONSTANT} is {VALUE}")))
     async with place.client() as caller:
         result = await caller.call("plan_and_answer", prompt=f"What does {CLASS} return?")
     report = result.whole
