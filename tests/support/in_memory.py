@@ -325,10 +325,11 @@ async def planned(
     approver: Approver = refuse,
     inbox: Inbox | None = None,
     encoder: Encoder | None = None,
+    alone: str = FOUND_NOTHING,
     **request: Any,
 ) -> Ran:
     """Run a request whose models say these turns, every one of them."""
-    script = Script(list(turns), reply_fields=reply_fields or {})
+    script = Script(list(turns), reply_fields=reply_fields or {}, alone=alone)
     events: list[Event] = []
     with anyio.fail_after(LONG):
         state = await agent.run(
