@@ -19,7 +19,6 @@ Role = Literal[
     "query",
     "answer",
     "again",
-    "reread",
     "repair",
     "overview",
     "confirm",
@@ -35,7 +34,7 @@ Role = Literal[
 TRIES: Sequence[Role] = ("answer", "repair")
 """Attempts at an answer. One that was not certain is not shown beside newer passages: a small
 model repeats it."""
-ALONE: Sequence[Role] = ("overview", "confirm", "reread", "facts", "rewrite", "example")
+ALONE: Sequence[Role] = ("overview", "confirm", "facts", "rewrite", "example")
 """Asked without the results so far: the question contains all that should be read."""
 ASIDE: Sequence[Role] = ("words", "files", "select", "arguments", "query", "again", *ALONE)
 """Asked beside the conversation: neither the question nor the reply is in later prompts."""

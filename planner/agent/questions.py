@@ -31,14 +31,12 @@ from planner.protocol import (
     Summary,
 )
 from planner.state import Step
-from planner.text import flat
 from planner.tools import ToolSpec
 
 Said = TypeVar("Said", Answer, Conclude)
 T = TypeVar("T")
 
 BRIEF_TOKENS = 120
-REREAD_TOKENS = 150
 OVERVIEW_TOKENS = 400
 FACTS_TOKENS = 300
 REWRITE_TOKENS = 600
@@ -230,14 +228,6 @@ class Asker:
     async def again(self) -> str:
         """The answer by a second reading of the results, which knows nothing of the first."""
         return await self._read_again("again", self.prompts.again(self.state), self.state.passages)
-
-    async def reread(self) -> str:
-        """The answer from the passages alone, in one sentence of plain text, without what the other
-        readings are told of tools and of sorting requests."""
-        passages = self.state.passages
-        question = questions.reread(self.state, passages)
-        reply = await self.calls.chat("reread", question, None, REREAD_TOKENS)
-        return "" if reply.finish == "length" else without_notes(flat(reply.text), passages)
 
     async def _read_again(self, role: Role, question: str, passages: Sequence[Passage]) -> str:
         schema = schemas.second_reading()

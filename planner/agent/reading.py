@@ -155,8 +155,9 @@ class Reader:
     async def overview(self, passages: Sequence[Passage]) -> Conclude | None:
         """A long answer: one from the first passages, and then the facts that the others add, a few
         passages at a time; code leaves out what no passage holds. It is certain once all of it is
-        held, others add nothing, and a second reading says nothing else. None otherwise; without
-        facts where it is short enough to be read a second time like any short one."""
+        held, others add nothing, and a second reading in a few words says nothing else. None
+        otherwise; without facts where it is short enough to be read a second time like any short
+        one."""
         groups = grouped(passages, FACTS_CHARACTERS)
         likeliest_group = groups[0]
         held = True
@@ -260,10 +261,11 @@ class Reader:
 
         Code looks up what it says, and a second reading has to agree. The first one is of the
         likeliest passages, the second of all, asked in other words: a small model's wrong answers
-        seldom come twice from what is not the same. Where they differ, the first question is asked
-        once more, of all passages or, if they were read for a long answer, of the likeliest. Where
-        no two agree, passages are read alone for the answer that is shown (docs/experiments.md).
-        Numbers that results have for another reason alone are guesses: nothing was found.
+        seldom come twice from what is not the same. Where they differ, the first question is
+        asked once more, of all passages or, if they were read for a long answer, of the likeliest;
+        the answer that was read from most passages is shown (docs/experiments.md). Numbers that
+        stand in the results for another reason are guesses: where each reading says nothing else,
+        nothing was found.
         """
         lead, self.lead = self.lead, None
         if lead and unsupported(self.state, lead):
@@ -292,21 +294,18 @@ class Reader:
             readings = [second, third, first]
         else:
             readings = [first, second]
-        told, question = [*filter(None, readings)], self.state.question
+        told = [*filter(None, readings)]
+        question = self.state.question
         guesses = [] if self.changes.wanted else guessed(self.state, told, question)
-        if numbers := " and ".join(guesses):
-            return Conclude(final_answer=GUESSED.format(numbers=numbers), success=False)
-        told.insert(0, await self.reread())
-        self.best.text = answer = likelier(self.state, told, question) or first
+        if guesses:
+            answer = GUESSED.format(numbers=" and ".join(guesses))
+            return Conclude(final_answer=answer, success=False)
+        answer = likelier(self.state, told, question) or first
         differing = (each for each in (first, second) if not agree(each, answer, question))
-        self.differ(next(differing, second))
+        other = next(differing, second)
+        self.best.text = answer
+        self.differ(other)
         return None
-
-    async def reread(self) -> str:
-        """What passages say that are read alone, which proves nothing; empty without time."""
-        if self.changes.wanted or not (self.state.passages and self.budget.time_for_more):
-            return ""
-        return await self.asker.reread()
 
     def judged(self, answer: str) -> Conclude | None:
         """The conclusion with an answer that two readings agree on, and what speaks against it;

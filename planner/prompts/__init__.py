@@ -3,12 +3,12 @@
 Everything is rendered from the state, and what is rendered only grows within a step: a model
 server keeps the longest common prefix of two prompts, so nothing that changes stands before
 something that stays. All roles share the messages up to their last one. Where it would outgrow the
-context, the past is put in short (`ContextCompressed`) and it grows on from there. Rewriting a
-file, reading passages alone and planning an action begin with system prompts of their own.
+context, the past is put in short (`ContextCompressed`) and it grows on from there. Rewriting a file
+and planning an action begin with system prompts of their own.
 """
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 
 from planner.actions import actions, attempts
 from planner.events import ALONE, TRIES, ModelCalled, Role
@@ -45,8 +45,6 @@ RESULT_CHARACTERS = 1800
 cores."""
 BEFORE_ACTING: Sequence[Role] = ("brief", "files", "example")
 """What is asked of an action before it is planned, on the prompt that reads the request."""
-OWN: Mapping[Role, str] = {"rewrite": "system_rewrite", "reread": "system_read"}
-"""What is asked under other instructions, without anything that was said before."""
 PAST_RESULTS = 4
 """The shortened past may take as many characters as this many results."""
 
@@ -66,8 +64,8 @@ class Prompts:
     def conversation(self, state: RunState, question: str, role: Role = "decide") -> list[Message]:
         """Everything so far, and a question. It stands with the newest result if nothing was asked
         about that yet. A result is read `again` as if nothing had been said of it."""
-        if role in OWN:  # what the run's own prompt says of JSON and searches is in the way
-            own: Message = {"role": "system", "content": fill(OWN[role])}
+        if role == "rewrite":  # what the run's own prompt says of JSON and searches is in the way
+            own: Message = {"role": "system", "content": fill("system_rewrite")}
             return harmless([own, user(question)])
         acting = state.wants == "action" and role not in BEFORE_ACTING
         messages = [self.system_act if acting else self.system]

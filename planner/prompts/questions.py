@@ -126,11 +126,6 @@ def overview_again(state: RunState, passages: Sequence[Passage]) -> str:
     return _alone("ask_overview_again", state, passages)
 
 
-def reread(state: RunState, passages: Sequence[Passage]) -> str:
-    """The request and these passages alone."""
-    return _alone("ask_reread", state, passages)
-
-
 def facts(state: RunState, passages: Sequence[Passage]) -> str:
     """What these passages say that belongs to the answer."""
     return _alone("ask_facts", state, passages)

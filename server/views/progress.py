@@ -29,7 +29,6 @@ DOING = {
     "words": "said what else to search for",
     "files": "chose the tools for files",
     "again": "read the results again",
-    "reread": "read the passages alone",
     "query": "queried the lists",
     "select": "chose a tool",
     "arguments": "wrote the arguments",

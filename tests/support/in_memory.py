@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 from jsonschema import Draft202012Validator
-from scripted_ollama import FOUND_NOTHING, REREAD, usual_reply
+from scripted_ollama import usual_reply
 from serving import LONG
 
 from planner import agent
@@ -53,7 +53,7 @@ class Hangs:
     """No reply until the call is cancelled."""
 
 
-USUAL: tuple[Role, ...] = ("brief", "again", "confirm", "reread", "words", "files", "query")
+USUAL: tuple[Role, ...] = ("brief", "again", "confirm", "words", "files", "query")
 """What is asked of nearly every run, and has a usual reply."""
 
 Said = dict[str, Any] | Unconstrained | Fast | Hangs | Exception
@@ -88,15 +88,10 @@ class Script:
     """Questions that have a usual reply (`usual_reply`), given unless the script's next turn is one
     of their own."""
     last_answer: str = ""
-    alone: str = FOUND_NOTHING
-    """What passages say that are read alone."""
 
     async def reply(self, model: str, messages: Sequence[Message], schema: Any) -> Reply:
         await anyio.lowlevel.checkpoint()  # a time limit that has passed shows
         asked = Asked(model, list(messages), schema)
-        if asked.last.endswith(REREAD):
-            self.asides.append(asked)
-            return Reply(text=self.alone, prompt_tokens=1, generated_tokens=1)
         branches = (schema or {}).get("anyOf", [schema or {}])
         properties = frozenset(name for each in branches for name in each.get("properties", {}))
         kind = _kind(self.turns[0]) if self.turns else frozenset()
@@ -325,11 +320,10 @@ async def planned(
     approver: Approver = refuse,
     inbox: Inbox | None = None,
     encoder: Encoder | None = None,
-    alone: str = FOUND_NOTHING,
     **request: Any,
 ) -> Ran:
     """Run a request whose models say these turns, every one of them."""
-    script = Script(list(turns), reply_fields=reply_fields or {}, alone=alone)
+    script = Script(list(turns), reply_fields=reply_fields or {})
     events: list[Event] = []
     with anyio.fail_after(LONG):
         state = await agent.run(

@@ -31,7 +31,6 @@ from jsonschema import Draft202012Validator
 from ollama_replies import Answer, Drop, ErrorLine, Garbage, Hang, HttpError, NoEnd, Reply
 
 from benchmarks.speed.simulation import common_prefix
-from planner.prompts.texts import template
 
 FAST = "qwen2.5-coder:0.5b"
 FULL = "qwen2.5-coder:1.5b"
@@ -132,11 +131,6 @@ def _final_answer(reply: Reply) -> str | None:
         with contextlib.suppress(ValueError):
             content = json.loads(content)
     return content.get("final_answer") if isinstance(content, dict) else None
-
-
-REREAD = template("ask_reread").template.splitlines()[-1]
-"""How the question ends with which passages are read alone. Scripts find nothing there."""
-FOUND_NOTHING = "-"
 
 
 def usual_reply(properties: frozenset[str], last_answer: str) -> dict[str, Any] | None:
@@ -296,8 +290,6 @@ class ScriptedOllama:
             self._problems.append(f"{what}\nThe request was {request}")
 
     def _take(self, request: Request) -> Reply:
-        if request.last.endswith(REREAD):
-            return FOUND_NOTHING
         with self._lock:
             usual = usual_reply(request.keys, self._last_answer)
             own = any(_says(each.reply, request.keys) for each in self._expected)
@@ -321,7 +313,7 @@ class ScriptedOllama:
         with self._lock:
             if not request.messages:
                 self.loaded.append(request.model)
-            elif usual_reply(request.keys, "") is None and not request.last.endswith(REREAD):
+            elif usual_reply(request.keys, "") is None:
                 self.requests.append(request)
             self._lock.notify_all()
         if request.model not in self.models:

@@ -1179,25 +1179,6 @@ async def test_two_readings_that_differ_leave_the_answer_partial(pool: Dictionar
 
 
 @pytest.mark.parametrize(
-    ("alone", "shown"),
-    [
-        (f"It is a class in jobs/secret.py, whose `run` returns {VALUE}.", None),
-        ("It is a class in jobs/secret.py, whose `run` returns 77.", ANSWER),  # no result has 77
-        ("It is something.", ANSWER),
-    ],
-)
-async def test_where_readings_differ_the_passages_are_read_alone(
-    alone: str, shown: str | None, pool: DictionaryPool
-) -> None:
-    ran = await planned(found(ANSWER), second(OTHER), alone=alone, pool=pool, prompt=QUESTION)
-    assert (ran.state.status, ran.state.answer) == ("partial", shown or alone)
-    instructions, asked = ran.script.asides[-1].messages
-    assert "tool" not in instructions["content"].lower()
-    assert CLASS in asked["content"].partition("</result>")[0]
-    assert QUESTION in asked["content"].partition("</result>")[2]
-
-
-@pytest.mark.parametrize(
     ("answer", "status"), [("jobs/secret.py", "answered"), ("Somewhere else.", "partial")]
 )
 async def test_an_answer_needs_a_line_or_something_that_code_can_find(
