@@ -45,8 +45,9 @@ model's query of a list."""
 
 FinalStatus = Literal["answered", "partial", "not_found", "refused", "failed", "cancelled"]
 """How a run ended. `partial`: a limit or a fault cut it short, and the answer says what was found;
-or something in it is in no result, or it does not fit the caller's schema. `not_found`: the run
-looked and says honestly that it could not find out. `refused`: what was to be done was not
+or the answer is not certain, as `reason` says: two readings differ, or something in it is in no
+result; or it does not fit the caller's schema, or a planned change was not made. `not_found`: the
+run looked and says honestly that it could not find out. `refused`: what was to be done was not
 permitted, and was not done."""
 
 
@@ -367,9 +368,9 @@ class RunFinished(BaseEvent):
     model_says: str | None = None
     """What of the answer is a model's own words, which results have to support; None: all of it."""
     reason: str | None = None
-    """Why it ended without a conclusion: a limit, a fault, a cancellation."""
+    """Why it is not `answered`: a limit, a fault, a cancellation, or what makes it uncertain."""
     quotes: list[str] = []
-    """The lines that the answer rests on, as the model quoted them."""
+    """The lines of results that say what the answer says; code finds them."""
     unsupported: list[str] = []
     """What the answer or its data says without a result that supports it."""
     data: Any = None

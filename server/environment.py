@@ -11,8 +11,9 @@ class Environment(BaseModel):
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     project: str | None = Field(default=None, validation_alias="PLANLOOM_PROJECT")
-    """The folder that questions are about; `--project` wins over it. Default: the working folder.
-    In the upstreams file it is always set."""
+    """The folder that questions are about; `--project` wins over it. Default: the working folder,
+    or over stdio the client's first root if the working folder is in none of its roots. In the
+    upstreams file it is always set."""
     upstreams: str | None = Field(default=None, validation_alias="PLANLOOM_UPSTREAMS")
     """The upstreams file; `--upstreams` wins over it. Default: `upstreams.yaml` in your
     configuration directory, else the shipped one."""

@@ -289,6 +289,13 @@ def test_files_are_there(page: Path) -> None:
     assert [name for name in named if not any(ROOT.glob(name.rstrip("/")))] == []
 
 
+def test_the_image_gets_all_that_it_copies() -> None:
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    copied = {name for line in lines if line.startswith("COPY ") for name in line.split()[1:-1]}
+    context = (ROOT / ".dockerignore").read_text().splitlines()
+    assert "planloom" in copied <= {line[1:] for line in context if line.startswith("!")}
+
+
 @pytest.mark.anyio
 async def test_tools_resources_and_prompts_are_there(place: Place) -> None:
     async with Client(build(place.settings)) as client:

@@ -16,8 +16,9 @@ async def load(models: Models) -> None:
 
 
 async def read_instructions(models: Models, pool: ToolPool) -> None:
-    """Have the models read what every run on the pool begins with, so that it stands in the prefix
-    cache of their server. Not while a run is on: its prompt would be pushed out of there.
+    """Have the models read what every run that may only read begins with, so that it stands in
+    the prefix cache of their server. Not while a run is on: its prompt would be pushed out of
+    there.
 
     The full model first, which answers most requests alone. Raises `ModelError`.
     """

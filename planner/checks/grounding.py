@@ -22,6 +22,7 @@ from planner.checks.claims import (
     without_separators,
 )
 from planner.checks.forms import FILE, file_in, in_another_form, is_path
+from planner.checks.guards.results import empty
 from planner.evidence.context import with_count
 from planner.evidence.words import long_words, says, words
 from planner.state import Iteration, RunState
@@ -47,8 +48,8 @@ _NUMBERED = re.compile(r"(?m)^\s*\d{1,2}[.)]\s+")
 
 
 def unsupported(state: RunState, answer: str) -> list[str]:
-    """What an answer claims and nothing that was seen says: no passage, no result, no note, and not
-    the request. Numbers may follow from others in the answer, may be those of results in another
+    """What an answer claims and nothing that was seen says: no passage, no result, and not the
+    request. Numbers may follow from others in the answer, may be those of results in another
     unit, and are read in all ways."""
     missing = _unsaid(answer, seen(state))
     other = _in_other_units(state, missing)
@@ -301,8 +302,8 @@ def gathered(state: RunState) -> list[str]:
 
 
 def seen(state: RunState) -> str:
-    """What was found and what the user said. What a model planned, noted or looked for is no
-    evidence."""
+    """What was found and what the user said. What a model planned or noted is no evidence, nor is
+    what it looked for and did not find."""
     texts = [results(state), *(each for call in chosen(state) for each in _asked_for(call))]
     if state.started:
         texts += [state.user_words, state.started.listing or ""]
@@ -310,9 +311,9 @@ def seen(state: RunState) -> str:
 
 
 def _asked_for(call: Iteration) -> Iterator[str]:
-    """What a call that found something was made for: a day, an id, a place; and no words that a
-    model searched for, nor a number that it made up."""
-    for _, value in leaves(call.arguments) if call.result.strip() else ():
+    """What a call that found something was made for: a day, an id, a place, a name; and neither a
+    phrase that a model searched for nor a whole number that it made up."""
+    for _, value in () if empty(call.result) else leaves(call.arguments):
         if isinstance(value, float) or (isinstance(value, str) and not re.search(r"\s", value)):
             yield str(value)
 

@@ -71,7 +71,7 @@ def catalogue(tools: Sequence[ToolSpec]) -> str:
 
 
 def system(tools: Sequence[ToolSpec]) -> Message:
-    """The part that every run on the same pool shares, word for word."""
+    """The part that all runs with the same permitted tools share, word for word."""
     return _with_tools("system", tools, examples=fill("brief_examples"))
 
 

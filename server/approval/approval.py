@@ -6,11 +6,11 @@ of the run whose client can ask puts the question to its person: over `elicitati
 protocol of 2025-11-25, as an `InputRequiredResult` since 2026-07-28. The first answer counts; no
 answer in time, and no way to ask, mean no.
 
-Exactly what was approved runs: an approval is valid for one call of one digest (upstream, tool,
-arguments), and the gate stops every other call, whatever the planner does. An answer from another
-process names the call by the recorded digest (`Approvals.sealed`). The SDK seals the state that a
-client of 2026-07-28 sends back (AES-256-GCM; bound to the tool, its arguments, the server and the
-caller, if known; it expires), and its ticket is valid for one answer.
+Exactly what was approved runs: an approval is valid for one call of this tool of this upstream
+with these arguments, and the gate stops every other call, whatever the planner does. An answer
+from another process names the call by the recorded digest (`Approvals.sealed`). The SDK seals the
+state that a client of 2026-07-28 sends back (AES-256-GCM; bound to the tool, its arguments, the
+server and the caller, if known; it expires), and its ticket is valid for one answer.
 """
 
 import hmac

@@ -21,8 +21,8 @@ def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
     """Broader versions of a call that found nothing, the nearest first.
 
     A search in texts or for files is made everywhere, then with a looser pattern; a look-up in a
-    folder everywhere; a listing in the parent folder; any other look-up without the texts that
-    limit it, then for its longest words alone.
+    folder everywhere; a listing in the parent folder; any other look-up that requires a
+    text without the optional ones, then for its longest words alone.
     """
     everywhere = _everywhere(tool, arguments)
     mask = next((name for name in tool.required if takes_mask(tool, name)), None)

@@ -9,6 +9,7 @@ from planner.checks.grounding import unsupported
 from planner.events import PassagesGathered
 from planner.passage import Passage
 from planner.state import Iteration, RunState
+from planner.tools import Outcome
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,23 @@ def test_two_answers_agree_if_one_claims_what_the_other_says(
 )
 def test_what_no_result_says(answer: str, text: str, missing: list[str]) -> None:
     assert unsupported(state_with(text), answer) == missing
+
+
+@pytest.mark.parametrize(
+    ("pattern", "result", "missing"),
+    [
+        ("parse_csv", "jobs/read.py:3", []),
+        ("parse_csv", "no matches found", ["parse_csv"]),
+        ("parse_csv", "[]", ["parse_csv"]),
+        ("the parse_csv function", "jobs/read.py:3", ["parse_csv"]),
+    ],
+)
+def test_a_name_that_was_looked_for_is_seen_only_if_something_was_found(
+    pattern: str, result: str, missing: list[str]
+) -> None:
+    searched = Iteration(0, 0, "search", "", arguments={"pattern": pattern}, result=result)
+    searched.outcome = Outcome.SUCCESS
+    assert unsupported(RunState(iterations=[searched]), "It is done in `parse_csv`.") == missing
 
 
 def test_what_stands_between_two_quotations_is_none() -> None:
