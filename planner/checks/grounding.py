@@ -303,7 +303,7 @@ def gathered(state: RunState) -> list[str]:
 
 def seen(state: RunState) -> str:
     """What was found and what the user said. What a model planned or noted is no evidence, nor is
-    what it looked for and did not find."""
+    a name that it looked for and did not find."""
     texts = [results(state), *(each for call in chosen(state) for each in _asked_for(call))]
     if state.started:
         texts += [state.user_words, state.started.listing or ""]
@@ -311,10 +311,13 @@ def seen(state: RunState) -> str:
 
 
 def _asked_for(call: Iteration) -> Iterator[str]:
-    """What a call that found something was made for: a day, an id, a place, a name; and neither a
-    phrase that a model searched for nor a whole number that it made up."""
-    for _, value in () if empty(call.result) else leaves(call.arguments):
-        if isinstance(value, float) or (isinstance(value, str) and not re.search(r"\s", value)):
+    """What a call was made for: a day or an id ("there is nothing on 2024-05-20"), and a place or a
+    name only if something was found; neither a phrase that a model searched for, nor a whole number
+    that it made up."""
+    found = not empty(call.result)
+    for _, value in leaves(call.arguments):
+        one_word = isinstance(value, str) and not re.search(r"\s", value)
+        if isinstance(value, float) or (one_word and (found or re.search(r"\d", value))):
             yield str(value)
 
 

@@ -105,20 +105,21 @@ def test_what_no_result_says(answer: str, text: str, missing: list[str]) -> None
 
 
 @pytest.mark.parametrize(
-    ("pattern", "result", "missing"),
+    ("looked_for", "result", "answer", "missing"),
     [
-        ("parse_csv", "jobs/read.py:3", []),
-        ("parse_csv", "no matches found", ["parse_csv"]),
-        ("parse_csv", "[]", ["parse_csv"]),
-        ("the parse_csv function", "jobs/read.py:3", ["parse_csv"]),
+        ("parse_csv", "jobs/read.py:3", "It is done in `parse_csv`.", []),
+        ("parse_csv", "no matches found", "It is done in `parse_csv`.", ["parse_csv"]),
+        ("parse_csv", "[]", "It is done in `parse_csv`.", ["parse_csv"]),
+        ("a parse_csv function", "read.py", "It is done in `parse_csv`.", ["parse_csv"]),
+        ("2024-05-20", "[]", "There is nothing on 2024-05-20.", []),
     ],
 )
-def test_a_name_that_was_looked_for_is_seen_only_if_something_was_found(
-    pattern: str, result: str, missing: list[str]
+def test_what_was_looked_for_is_seen_if_something_was_found_and_a_day_even_if_not(
+    looked_for: str, result: str, answer: str, missing: list[str]
 ) -> None:
-    searched = Iteration(0, 0, "search", "", arguments={"pattern": pattern}, result=result)
+    searched = Iteration(0, 0, "search", "", arguments={"query": looked_for}, result=result)
     searched.outcome = Outcome.SUCCESS
-    assert unsupported(RunState(iterations=[searched]), "It is done in `parse_csv`.") == missing
+    assert unsupported(RunState(iterations=[searched]), answer) == missing
 
 
 def test_what_stands_between_two_quotations_is_none() -> None:
