@@ -202,6 +202,6 @@ def test_the_page_says_which_were_seen() -> None:
     assert {entry for name, (entry, _) in told.items() if name not in COMMANDS} == {"not seen"}
     assert {name for name, client in CLIENTS.items() if client.tried} == {*COMMANDS}
     assert {name: http for name, (_, http) in told.items()} == {
-        name: ("reaches it" if name in OVER_HTTP else "not seen") if form.http else "has no form"
+        name: ("reaches it" if name in OVER_HTTP else "not seen") if form.http else "not possible"
         for name, form in CLIENTS.items()
     }
