@@ -79,6 +79,11 @@ class Roles(BaseModel):
     topic_argument: str | None = None
     """Set for either of these two tools: the argument that takes the question."""
 
+    @property
+    def has_role(self) -> bool:
+        """Whether the planner uses the tool by itself."""
+        return any(getattr(self, role) for role in ROLES)
+
 
 ROLES = tuple(Roles.model_fields)
 

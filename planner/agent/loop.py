@@ -31,6 +31,7 @@ from planner.agent.budget import Budget, LimitReached
 from planner.agent.changes import QUESTION_MARK, Changes
 from planner.agent.editing import Editor
 from planner.agent.ending import Ending, of_items
+from planner.agent.finding import Finder
 from planner.agent.gathering import Gatherer
 from planner.agent.model_calls import ModelCalls
 from planner.agent.planning import Planner
@@ -128,6 +129,7 @@ class _Run:
             asker,
             self.caller,
             querier,
+            Finder(state, ranking, asker, self.caller, budget),
             changes,
             steps,
             budget,
@@ -214,6 +216,8 @@ class _Run:
         if conclusion is None and reason is None and self.without_tools:
             return self.ending.without_tools()
         if conclusion is None:
+            if not self.changes.wanted:  # what was found until then is read once
+                self.best.unsure = reason
             try:
                 with self.clock.limit(min(self.clock.seconds + kept_back, ends_at)):
                     self.steps.take_steering()

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from planner.agent.best_answer import BestAnswer
 from planner.agent.budget import Budget
 from planner.agent.changes import Changes
+from planner.agent.finding import Finder
 from planner.agent.querying import Querier
 from planner.agent.questions import Asker
 from planner.agent.reading import Reader
 from planner.agent.steps import Steps
 from planner.agent.tool_calls import Caller
-from planner.checks.guards import repeats, sources
+from planner.checks.guards import repeats
 from planner.checks.guards.arguments import takes_paths
 from planner.checks.guards.decisions import against_the_user
 from planner.checks.guards.results import empty
@@ -19,13 +20,11 @@ from planner.events import Event, GuardTripped
 from planner.evidence.tool_ranking import Ranking
 from planner.protocol import Call, Conclude, MakePlan, MoveOn, PlanFor, PlannedStep, Stay
 from planner.state import RunState
-from planner.tools import Outcome, Policy, ToolSpec
+from planner.tools import Outcome, ToolSpec
 
 LIKELY_TOOLS = 5
 """How many tools are listed once more for a plan, ranked for the request. Otherwise a small model
 takes the first ones of a long list."""
-LIKELY_FINDERS = 3
-"""How many are named for finding out what a call needs."""
 Decision = MakePlan | Stay | MoveOn | Conclude
 """How a run goes on, or ends."""
 
@@ -39,6 +38,7 @@ class Planner:
     asker: Asker
     caller: Caller
     querier: Querier
+    finder: Finder
     changes: Changes
     steps: Steps
     budget: Budget
@@ -53,6 +53,7 @@ class Planner:
         if not self.asker.choices:
             return None
         self.missing = None
+        self.finder.forget()
         plan = await self.plan()
         while plan.steps and plan.steps[0].tool is None:  # nothing to call for it
             plan = plan.model_copy(update={"steps": plan.steps[1:]})
@@ -75,13 +76,18 @@ class Planner:
         elif step and step.offered and not isinstance(decision, Stay):
             calls[0] = await self.asker.select_for_step(step, calls[0])
         several = len(calls) > 1
-        await self.caller.call(*calls, may_guess=several)
+        await self.caller.call(
+            *calls,
+            may_guess=several,
+            choices=self.finder.choices(calls),
+            given=None if several else self.finder.all_found(calls[0]),
+        )
         # The plan may go on with lists that have nothing to do with it.
         found = await self.querier.query() and not self.changes.wanted
         if found and (conclusion := await self.answer()):
             return conclusion
-        if self.caller.guessed and not several:
-            await self.look_up_guess(calls[0])
+        if not several:
+            await self.finder.follow(calls[0])
         if refused := self.changes.to_repeat():
             self.budget.hold()
             await self.caller.call(refused, problem=self.changes.complaint())
@@ -122,36 +128,6 @@ class Planner:
         if self.changes.acting and not self.changes.due:
             return await self.what_was_done()
         return await self.reader.answer()
-
-    async def look_up_guess(self, call: Call) -> None:
-        """Look up what was guessed for a change, and make the call then, with values that were
-        found under the same name if there are any. Where no tool finds it, and for an amount that
-        the call needs, a person is asked about the call as it is."""
-        guessed = self.caller.guessed
-        sought = [each for each in guessed if not each.is_amount]
-        missing = [each.wanted for each in sought]
-        [*_, newest] = self.state.newest
-        self.budget.hold()
-        finders = [each.name for each in self.asker.choices if each.read_only and each.upstream]
-        required = self.asker.tools[call.tool].required
-        amount = any(each.is_amount and each.argument in required for each in guessed)
-        tool = None
-        if finders and sought and not amount:
-            query = " ".join([call.tool, *missing])
-            likely = await self.ranking.likeliest(query, finders, LIKELY_FINDERS)
-            tool = await self.asker.select_to_find(call, missing, finders, likely)
-        if tool:
-            purpose = f"Find {', '.join(missing)} for {call.tool}"
-            await self.caller.call(Call(prompt=purpose, tool=tool))
-            self.budget.hold()
-            [*_, found] = self.state.newest
-            names = [each.argument for each in sought]
-            text = sources.found_by(found)
-            choices = {name: sources.only_candidates(name, text) for name in names}
-            await self.caller.call(call, choices=choices)
-        elif self.state.part.request.policy is not Policy.ALLOW:
-            by = self.asker.models.full.name
-            await self.caller.call(call, given=newest.arguments, by=by)
 
     async def planned_next(self) -> MoveOn | None:
         """The plan's next step, unless a change before it failed. The plan goes on when looking

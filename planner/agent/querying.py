@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from planner.agent.questions import Asker
 from planner.agent.tool_calls import Caller
-from planner.checks.grounding import queries
+from planner.checks.grounding import queries, unqueried
 from planner.checks.guards import repeats
 from planner.checks.guards.results import NOTHING as NOTHING_FOR
 from planner.errors import InvalidReply
 from planner.events import ToolSelected
+from planner.evidence.answers import answers, whole
 from planner.evidence.queries import (
     QUERY,
     QueryError,
@@ -43,7 +44,8 @@ class Querier:
         found is recorded as a call of the planner's own tool. A query that fails or finds nothing
         is written once more. If that finds nothing either, or the model writes none, the list is
         read as it is. Returns whether a query has found something."""
-        lists = self.lists()
+        things = self.things()
+        lists = [things] if things else self.lists()
         wrong = ""
         for _ in range(TRIES if lists else 0):
             try:
@@ -53,7 +55,7 @@ class Querier:
             sql = unknown_last(written)
             rows, problem = self.run(lists, sql)
             if not problem:
-                self.record(sql, rows)
+                self.record(sql, whole(rows, things) if things else rows)
                 return True
             wrong = f"{sql}\n{problem}"
             self.caller.record_guard("query", [f"{problem}: {sql}"])
@@ -65,6 +67,13 @@ class Querier:
         new = [each for each in self.state.newest if not repeats.known(self.state, each)]
         made = (table(each.tool, each.result) for each in new if _is_result(each))
         return list({each.name.lower(): each for each in made if each}.values())
+
+    def things(self) -> Table | None:
+        """What the calls of a plan have returned for each of the same things, when all are made.
+        It is queried once."""
+        queried = queries(self.state) or unqueried(self.state)
+        early = queried or self.state.later_steps
+        return None if early else answers(self.state.part_iterations)
 
     def run(self, lists: Sequence[Table], sql: str) -> tuple[Sequence[Row], str]:
         """The rows that a query finds, and what is wrong with it."""

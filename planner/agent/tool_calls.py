@@ -15,6 +15,7 @@ from planner.checks.guards.arguments import (
     corrected_paths,
     corrected_patterns,
     seen_paths,
+    spelled_as_said,
     without_limits,
 )
 from planner.checks.guards.decisions import not_allowed, unknown_tool
@@ -214,6 +215,9 @@ class Caller:
             return arguments
         arguments, changes = without_limits(arguments, tool, self.state.user_words)
         self.record_guard("unseen", changes)
+        if not tool.has_role:  # a search in texts finds a word in any spelling
+            arguments, changes = spelled_as_said(arguments, self.state.user_words)
+            self.record_guard("spelling", changes)
         arguments, changes = corrected_patterns(arguments, tool)
         self.record_guard("pattern", changes)
         arguments, changes = corrected_paths(arguments, tool, seen_paths(self.state))

@@ -70,7 +70,7 @@ def records(result: str) -> Sequence[Mapping[str, Any]]:
     """The records of a list: of the only list in objects, or of an object that has each of them
     under its name. JSON may stand below a text, and records one below the other; or a table has
     them, with names in its first row."""
-    value = _value(result)
+    value = value_of(result)
     for _ in range(MAX_DEPTH):
         if not isinstance(value, dict):
             break
@@ -94,7 +94,7 @@ def records(result: str) -> Sequence[Mapping[str, Any]]:
     return listed if fits and not _is_part(before, len(listed)) else []
 
 
-def _value(result: str) -> Any:
+def value_of(result: str) -> Any:
     """What a result says, by the first notation that it fits; None where it fits none."""
     texts = [result, *_FENCE.findall(result)]
     if len(texts) != 2 or len(result) - len(texts[1]) > MAX_BESIDE_CHARS:

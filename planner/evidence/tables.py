@@ -70,7 +70,12 @@ class Table:
 @lru_cache(maxsize=RESULTS_KEPT)
 def table(name: str, result: str) -> Table | None:
     """A tool's result as a table of this name; None if it is no list of at least three records."""
-    rows = _flat(records(result))
+    return of_records(name, records(result))
+
+
+def of_records(name: str, records: Sequence[Mapping[str, Any]]) -> Table | None:
+    """Records as a table of this name; None if there are none, or too many columns."""
+    rows = _flat(records)
     told = ((key, each) for row in rows for key, each in row.items())
     keys = dict.fromkeys(key for key, each in told if each not in (None, ""))
     if not 0 < len(keys) <= MAX_COLUMNS:

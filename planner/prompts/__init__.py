@@ -24,6 +24,7 @@ from planner.prompts.texts import (
     fenced,
     fill,
     harmless,
+    in_short,
     joined,
     one_line,
     passage,
@@ -243,7 +244,7 @@ class Prompts:
             if first and not any(call.role == role for call in iteration.exchange):
                 passages = likeliest(passages)
             shown = fenced("\n\n".join(map(passage, passages)))
-            query = fenced(one_line(iteration.gathered.query))
+            query = fenced(in_short(iteration.gathered.query))
             return fill("passages", query=query, passages=shown or _nothing(state, iteration))
         known = said and all(compact(value) in said for value in iteration.arguments.values())
         return fill(

@@ -14,8 +14,8 @@ from planner.prompts.texts import (
     compact,
     fenced,
     fill,
+    in_short,
     joined,
-    one_line,
     parameters,
     passage,
 )
@@ -26,6 +26,8 @@ from planner.tools import ToolSpec
 MAX_SHOWN_SCHEMA_CHARS = 2000
 """Characters of a reply's schema, where it is shown; with the arguments of many tools in it, it is
 longer than what it would correct."""
+MAX_REQUEST_CHARS = 500
+"""Characters of a request where it is said once more."""
 MAX_FILE_GLIMPSE_CHARS = 350
 """Characters of a file's passages, where it is only asked whether the file has to change."""
 
@@ -221,4 +223,4 @@ def short_request(state: RunState) -> str:
     """The request once more, short: small models answer what they read last. A later request of the
     run is shown nowhere else, and so here as a whole."""
     prompt = state.question
-    return one_line(prompt, longest=300) if state.part is state.opens else prompt
+    return in_short(prompt, MAX_REQUEST_CHARS) if state.part is state.opens else prompt

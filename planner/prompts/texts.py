@@ -10,11 +10,15 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from planner.checks.lenient import sentences_in
 from planner.evidence.tool_ranking import shown_whole
 from planner.models.base import Message
 from planner.passage import Passage
+from planner.text import flat, shortened
 from planner.tools import ToolSpec
 
+MAX_QUERY_CHARS = 160
+"""Characters of what was searched for, above what was found."""
 MAX_DEFAULT_CHARS = 160
 """Characters of a parameter's default."""
 
@@ -61,6 +65,17 @@ def one_line(text: str, longest: int = 160) -> str:
     flat = re.sub(r"\s+", " ", text).strip()
     sentence = re.split(r"(?<=[.!?])\s", flat, maxsplit=1)[0] if len(flat) > longest else flat
     return sentence if len(sentence) <= longest else sentence[: longest - 1] + "…"
+
+
+def in_short(text: str, longest: int = MAX_QUERY_CHARS) -> str:
+    """A request on one line, at most `longest` characters: without its shortest sentences if it is
+    longer, such as a greeting."""
+    if len(whole := flat(text)) <= longest:
+        return whole
+    sentences = [flat(each) for line in sentences_in(text) for each in line]
+    while len(" ".join(sentences)) > longest and len(sentences) > 1:
+        sentences.remove(min(sentences, key=len))
+    return shortened(" ".join(sentences) or whole, longest)
 
 
 def catalogue(tools: Sequence[ToolSpec]) -> str:

@@ -26,6 +26,7 @@ from planner.evidence.tool_ranking import MAX_SHOWN
 from planner.models.base import Message
 from planner.passage import Passage
 from planner.prompts import Prompts, questions
+from planner.prompts.texts import in_short
 from planner.protocol import RunRequest
 from planner.tools import Outcome, ToolSpec
 
@@ -695,3 +696,14 @@ QUESTION?\
             },
         ]
     )
+
+
+def test_a_long_request_is_said_once_more_without_its_shortest_sentences() -> None:
+    """Its first sentence alone may be a greeting."""
+    long = "Find a cafe in Bern that has cake and is open on Mondays."
+    request = f"Hello there! {long}\nName its street and its rating. Thanks!"
+    assert in_short(request, 200) == " ".join(request.split())
+    assert in_short(request, 90) == f"{long} Name its street and its rating."
+    assert in_short(request, 60) == long
+    assert in_short(request, 20) == "Find a cafe in Bern…"
+    assert in_short("---", 2) == "-…"

@@ -200,6 +200,24 @@ def without_limits(
     return kept, changes
 
 
+def spelled_as_said(arguments: dict[str, Any], said: str) -> tuple[dict[str, Any], list[str]]:
+    """Texts that the user has said in other capitals, as the user did: many tools find nothing for
+    `paris`. Returns the arguments and the changes, a line each."""
+    corrected, changes = dict(arguments), []
+    for name, value in arguments.items():
+        given = value if isinstance(value, list) else [value]
+        spelled = [_as_said(each, said) if isinstance(each, str) else each for each in given]
+        if spelled != given:
+            corrected[name] = spelled if isinstance(value, list) else spelled[0]
+            changes.append(f"{name}: {value} is {corrected[name]} in the request")
+    return corrected, changes
+
+
+def _as_said(value: str, said: str) -> str:
+    found = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", said, re.IGNORECASE) if value else None
+    return found[0] if found and value not in said else value
+
+
 # Regular expressions and masks: small models confuse them.
 
 _SAYS_MASK = re.compile(r"\b(?:globs?|masks?|wildcards?)\b", re.IGNORECASE)

@@ -18,7 +18,7 @@ MAX_FAULT_LINES = 3
 NOTHING = "Nothing for the arguments above"
 """The beginning of the result of a widened call."""
 _EMPTY = re.compile(
-    r"[\s\[\]{}()\"':,.]*|null|none"
+    r"[\s\[\]{}()\"':,.]*|null|none|[\w \t.'-]*:\s*"
     r"|(?!\s*\[?\s*\{[^{}]*\}\s*,?\s*[\]{]|\s*- \w+:)"  # no records
     r"(?:.*(?:[\n\"!.:]|\b(?:found|returned|with|were|has|have|contains))\s*)??"
     r"(?:[^\w\n]*(?:\w+[.!]? ){0,4})?no (?:results|matches|files)\b(?! changed).{0,80}",
@@ -27,7 +27,8 @@ _EMPTY = re.compile(
 
 
 def empty(result: str) -> bool:
-    """Whether a successful result contains nothing: `[]`, `{"files": []}`, "no matches"."""
+    """Whether a successful result contains nothing: `[]`, `{"files": []}`, "no matches", a heading
+    alone."""
     if result.startswith(f"{NOTHING}, nor for "):
         return True
     bare = re.sub(r'"\w+"\s*:', "", result)

@@ -1,11 +1,11 @@
 """What to try when nothing was found."""
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
 
 from planner.checks.guards.arguments import same, takes_mask, takes_path
+from planner.evidence.records import value_of
 from planner.tools import ToolSpec
 
 MAX_PATTERN_WORDS = 4
@@ -15,6 +15,8 @@ MIN_WORD_CHARS = 3
 MAX_SIBLINGS = 6
 """Items of a list that are all looked up if nobody said which."""
 MAX_ITEM_CHARS = 60
+_HEADED = re.compile(r"(?:([^\n:,\"'\[{(]{1,60}:)\s+)?(.*)", re.DOTALL)
+"""What a list may begin with: `Hotels: `."""
 
 
 def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
@@ -55,19 +57,26 @@ def in_fewer_words(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, 
     return _distinct(tool, arguments, _with_fewer_words(arguments, tool) if texts else [])
 
 
+def items(result: str) -> list[str]:
+    """The items of a list of short texts: in JSON, or one on a line, the first of them behind a
+    heading if there is one; empty for anything else."""
+    read = value_of(result)
+    if isinstance(read, dict) and len(read) == 1:
+        [read] = read.values()
+    heading, text = _HEADED.fullmatch(result.strip()).groups()  # type: ignore[union-attr]
+    lines = text.splitlines() if read is None else read
+    listed = [each for each in lines if isinstance(each, str)] if isinstance(lines, list) else []
+    found = [each.strip().removeprefix("- ").strip("'\"") for each in listed]
+    alone = read is None and heading is None and len(found) == 1
+    fits = all(len(each) <= MAX_ITEM_CHARS and ": " not in each for each in found)
+    return [each for each in found if each] if fits and not alone else []
+
+
 def siblings(value: str, result: str) -> list[str]:
     """The other items of a short list in which a value is one."""
-    items = [line.strip().removeprefix("- ").strip("'\"") for line in result.strip().splitlines()]
-    try:
-        read = json.loads(result)
-    except (ValueError, RecursionError):
-        pass
-    else:
-        if isinstance(read, dict) and len(read) == 1:
-            [read] = read.values()
-        items = [each for each in read if isinstance(each, str)] if isinstance(read, list) else []
-    short = len(items) <= MAX_SIBLINGS and all(len(each) <= MAX_ITEM_CHARS for each in items)
-    return [each for each in items if each != value] if value in items and short else []
+    found = items(result)
+    short = value in found and len(found) <= MAX_SIBLINGS
+    return [each for each in found if each != value] if short else []
 
 
 def _distinct(

@@ -1738,7 +1738,7 @@ async def test_the_last_iteration_has_its_own_prompt(pool: DictionaryPool) -> No
     *others, conclude = [call.question for call in ran.state.ledger]
     assert conclude not in others
     assert f"class {CLASS}" in ran.asked[-1].last
-    assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
+    assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)
     assert ran.state.reason == "the limit of 1 iterations was reached"
 
 
@@ -1753,7 +1753,7 @@ async def test_the_limit_of_tokens_still_yields_an_answer(pool: DictionaryPool) 
         limits=Limits(model_tokens=2000),
         reply_fields={"prompt_tokens": 400},
     )
-    assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
+    assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)
     assert ran.state.reason == "the limit of 2000 model tokens was reached"
 
 
@@ -1762,7 +1762,7 @@ async def test_a_hanging_model_is_cut_off_and_an_answer_still_comes(pool: Dictio
         Hangs(), conclusion(ANSWER), pool=pool, prompt=QUESTION, limits=Limits(seconds=2)
     )
     assert ran.script.cancelled == 1
-    assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
+    assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)
     assert ran.state.reason == "the time limit of 2 s was reached"
 
 

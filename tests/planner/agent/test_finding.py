@@ -1,0 +1,167 @@
+"""What a call needs and nobody has said is found with another tool."""
+# ruff: noqa: E501  texts stand as models see them
+
+import json
+from typing import Any
+
+import pytest
+from in_memory import DictionaryPool, Fast, Ran, Said, planned, spec
+from inline_snapshot import snapshot
+from replies import conclusion, deed, deep, found, nowhere, steps
+
+from planner.checks.guards.arguments import spelled_as_said
+from planner.checks.guards.widening import items
+from planner.tools import Safety, ToolResult, ToolSpec
+
+
+def of_each(name: str, argument: str) -> ToolSpec:
+    """A tool that tells something of each thing of a list."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {argument: {"type": "array", "items": {"type": "string"}}},
+        "required": [argument],
+    }
+    return ToolSpec(
+        name=name,
+        upstream="city",
+        description=name,
+        input_schema=schema,
+        safety=Safety.READ_ONLY,
+    )
+
+
+pytestmark = pytest.mark.anyio
+
+LIST_CAFES = spec("list_cafes", "city", upstream="city", description="All cafes of a city.")
+GET_MENU = of_each("get_menu_of_cafes", "cafe_names")
+GET_RATING = of_each("get_rating_of_cafes", "cafe_names")
+CAFES = ["Anker", "Birne", "Cello"]
+LISTED = "Cafes: Anker\nBirne\nCello\n"
+MENUS = {"Anker": "tea", "Birne": "cake", "Cello": "cake"}
+RATINGS = {name: f"Rating: {n}.5\nSaid: fine\nand cheap" for n, name in enumerate(CAFES, 2)}
+QUESTION = "Which cafe in Bern with cake is rated best?"
+BEST = "SELECT name FROM cafe_names WHERE menu = 'cake' ORDER BY Rating DESC LIMIT 1"
+
+
+def city(**results: list[str | ToolResult]) -> DictionaryPool:
+    results.setdefault("list_cafes", [LISTED])
+    return DictionaryPool({}, specs=[LIST_CAFES, GET_MENU, GET_RATING], results=results)
+
+
+async def asked(*turns: Said, pool: DictionaryPool, prompt: str = QUESTION) -> Ran:
+    return await planned(Fast(deed("city")), *turns, pool=pool, prompt=prompt)
+
+
+async def test_the_things_that_a_look_up_is_about_are_found_first() -> None:
+    """And later calls about such things are made with those that were found."""
+    pool = city(get_menu_of_cafes=["{}", str(MENUS)], get_rating_of_cafes=[str(RATINGS)])
+    ran = await asked(
+        steps(("Find cake", "get_menu_of_cafes"), ("Rate them", "get_rating_of_cafes")),
+        {"cafe_names": ["Bern"]},
+        {"tool": "list_cafes"},
+        {"city": "bern"},
+        {"sql": BEST},
+        found("Cello is rated best."),
+        pool=pool,
+    )
+    assert pool.calls == [
+        ("get_menu_of_cafes", {"cafe_names": ["Bern"]}),
+        ("list_cafes", {"city": "Bern"}),
+        ("get_menu_of_cafes", {"cafe_names": CAFES}),
+        ("get_rating_of_cafes", {"cafe_names": CAFES}),
+    ]
+    question = next(each.last for each in ran.asked if "finds it out" in each.last)
+    assert question.partition("Request: ")[2] == snapshot("""\
+Which cafe in Bern with cake is rated best?
+get_menu_of_cafes needs cafe_names, which no result says yet. Which tool finds it out? The likeliest: list_cafes. Reply {"tool":"name"}, or {"tool":null} if none does.\
+""")
+    assert ran.guards == ["spelling"]
+    assert "Cello" in ran.state.answer
+
+
+async def test_one_thing_is_chosen_from_those_that_were_found() -> None:
+    one = spec("seats_in_cafe", "cafe_name", upstream="city")
+    pool = DictionaryPool(
+        {},
+        specs=[LIST_CAFES, one],
+        results={"list_cafes": [LISTED], "seats_in_cafe": ["{}", "12 seats", "8 seats", "9 seats"]},
+    )
+    ran = await asked(
+        steps(("Count the seats", "seats_in_cafe")),
+        {"cafe_name": "Bern"},
+        {"tool": "list_cafes"},
+        {"city": "Bern"},
+        {"cafe_name": "Birne"},
+        found("It has 12 seats."),
+        pool=pool,
+        prompt="How many seats has the second cafe of Bern?",
+    )
+    [*_, chosen] = [each.schema for each in ran.asked if "cafe_name" in str(each.schema)]
+    assert chosen
+    assert chosen["properties"]["cafe_name"]["enum"] == CAFES
+    assert ("seats_in_cafe", {"cafe_name": "Birne"}) in pool.calls
+
+
+async def test_what_is_told_of_each_thing_is_queried_as_one_table() -> None:
+    pool = city(get_menu_of_cafes=[json.dumps(MENUS)], get_rating_of_cafes=[str(RATINGS)])
+    ran = await asked(
+        steps(("Find cake", "get_menu_of_cafes"), ("Rate them", "get_rating_of_cafes")),
+        {"cafe_names": CAFES},
+        {"cafe_names": CAFES},
+        {"sql": BEST},
+        found("Cello is rated best."),
+        pool=pool,
+    )
+    [tables] = [each.last for each in ran.script.asides if "as tables in SQLite" in each.last]
+    assert tables.partition("as tables in SQLite:\n")[2].partition("\nRequest")[0] == snapshot(
+        "CREATE TABLE cafe_names (name TEXT /* 'Anker' */, menu TEXT /* 'tea', 'cake' */, Rating NUMERIC /* 2.5 */, Said TEXT /* 'fine and cheap' */)"
+    )
+    assert json.loads(ran.results[-1][2]) == {
+        "name": "Cello",
+        "menu": "cake",
+        "Rating": 4.5,
+        "Said": "fine\nand cheap",
+    }
+
+
+@pytest.mark.parametrize("choice", [None, "list_cafes"])
+async def test_a_look_up_is_made_once_where_nothing_is_found_for_it(choice: str | None) -> None:
+    pool = city(get_menu_of_cafes=["{}"], list_cafes=["Cafes: \n"])
+    turns: list[Said] = [{"tool": choice}, *([{"city": "Bern"}] if choice else [])]
+    ran = await asked(
+        steps(("Find cake", "get_menu_of_cafes")),
+        {"cafe_names": ["Bern"]},
+        *turns,
+        nowhere(),
+        deep(conclusion("There is none.", success=False)),
+        pool=pool,
+    )
+    assert [name for name, _ in pool.calls] == ["get_menu_of_cafes", "list_cafes"][: len(turns)]
+    assert ran.state.status == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("result", "listed"),
+    [
+        (LISTED, CAFES),
+        ("Cafes:\nAnker\nBirne", ["Anker", "Birne"]),
+        ("Cafe: Anker", ["Anker"]),
+        ('["Anker", "Birne"]', ["Anker", "Birne"]),
+        ("['Anker', 'Birne']", ["Anker", "Birne"]),
+        ("Airline: BA, Flight: BA12", []),
+        ("Cafes: \n", []),
+        ("There is one in the old town.", []),
+        ('{"name": "Anker", "seats": 3}', []),
+    ],
+)
+def test_items_of_a_list(result: str, listed: list[str]) -> None:
+    assert items(result) == listed
+
+
+def test_what_the_user_said_in_other_capitals() -> None:
+    given = {"city": "bern", "names": ["anker", "Birne"], "limit": 3, "other": "BER"}
+    assert spelled_as_said(given, "Is there an Anker in Bern?")[0] == given | {
+        "city": "Bern",
+        "names": ["Anker", "Birne"],
+    }
+    assert spelled_as_said({"word": "bern"}, "Bern, and bern too")[1] == []
