@@ -49,7 +49,9 @@ class Querier:
         wrong = ""
         for _ in range(TRIES if lists else 0):
             try:
-                written = await self.asker.sql([each.definition for each in lists], wrong)
+                definitions = [each.definition for each in lists]
+                own = things.name if things else None
+                written = await self.asker.sql(definitions, wrong, own)
             except InvalidReply:
                 break
             sql = unknown_last(written)

@@ -198,11 +198,13 @@ class Asker:
             return written
         return await self.calls.ask(role, question, unbounded(schema), shape, LONG_ARGUMENT_TOKENS)
 
-    async def sql(self, tables: Sequence[str], problem: str) -> str:
+    async def sql(self, tables: Sequence[str], problem: str, things: str | None = None) -> str:
         """A query of these tables for what the request asks for; `problem` is the one before, and
-        what was wrong with it."""
+        what was wrong with it; `things`: the name of the only table, if it has a row for each."""
         question = questions.sql(self.state, tables, problem)
-        said = await self.calls.ask("query", question, schemas.sql(), protocol.Sql, SQL_TOKENS)
+        said = await self.calls.ask(
+            "query", question, schemas.sql(things), protocol.Sql, SQL_TOKENS
+        )
         return said.sql
 
     async def answer(self, problem: str | None) -> Answer:

@@ -15,14 +15,22 @@ from planner.checks.claims import (
     beyond,
     both,
     claims,
-    is_number,
     name_in,
     telling,
     without_lines,
 )
-from planner.checks.grounding import borne_out, mostly_held, queried, tells, unqueried, unsupported
+from planner.checks.grounding import (
+    borne_out,
+    found_row,
+    mostly_held,
+    otherwise_queried,
+    queried,
+    tells,
+    unsupported,
+)
 from planner.checks.lenient import items_in
 from planner.events import BriefMade, Event, GuardTripped
+from planner.evidence.answers import details
 from planner.evidence.passages import grouped, likeliest
 from planner.passage import Passage
 from planner.protocol import IT, Conclude, Wants
@@ -287,7 +295,8 @@ class Reader:
                 if lead and certain is None:
                     certain = self.agreed(third, second)
         if certain is not None:
-            return self.judged(certain)
+            more = details(found_row(self.state), certain, self.state.question)
+            return self.judged("\n- ".join([certain, *more]))
         if lead:  # the third was read from the likeliest passages alone
             readings = [second, first, third]
         elif first_is_narrow:
@@ -312,7 +321,7 @@ class Reader:
         None where a query does."""
         self.best.keep(answer, None)
         conclusion = self.best.concluded(answer)
-        if other := self.otherwise_queried(answer):
+        if other := otherwise_queried(self.state, answer):
             self.doubt(other)
             return None
         if not (self.stands(answer) and (self.best.quotes or claims(answer))):
@@ -372,17 +381,8 @@ class Reader:
             same = agree(said, other, self.state.question)
             same = same or (tells(said, found) and tells(other, found))
             if same and not unsupported(self.state, said):
-                return said
-        return None
-
-    def otherwise_queried(self, answer: str) -> str | None:
-        """Why queries of the results speak against an answer: one makes another number, or none
-        was found for a list, of which small models miss half when they read it."""
-        if unqueried(self.state):
-            return "The answer was read from a list, and no query confirms it"
-        found = queried(self.state)
-        if len(found) == 1 and is_number(found[0]) and not tells(answer, found):
-            return f"A query of the results says {found[0]}"
+                fuller = self.state.wants == "long answer" and len(other) > len(said)
+                return other if fuller and not unsupported(self.state, other) else said
         return None
 
     @property

@@ -245,15 +245,28 @@ def unqueried(state: RunState) -> bool:
     return written and not queries(state)
 
 
-def queried(state: RunState) -> list[str]:
-    """The values of the only row that the newest query of a list has found; empty if it has found
-    more."""
+def found_row(state: RunState) -> dict[str, Any]:
+    """The only row that the newest query of a list has found; empty if it has found more."""
     made = queries(state)
     found = json.loads(made[-1].result) if made else None
-    values = (
-        [each for each in found.values() if each is not None] if isinstance(found, dict) else []
-    )
+    return found if isinstance(found, dict) else {}
+
+
+def queried(state: RunState) -> list[str]:
+    """The values of that row."""
+    values = [each for each in found_row(state).values() if each is not None]
     return [f"{each:.15g}" if isinstance(each, float) else str(each) for each in values]
+
+
+def otherwise_queried(state: RunState, answer: str) -> str | None:
+    """Why queries of the results speak against an answer: one makes another number, or none was
+    found for a list, of which small models miss half when they read it."""
+    if unqueried(state):
+        return "The answer was read from a list, and no query confirms it"
+    found = queried(state)
+    if len(found) == 1 and is_number(found[0]) and not tells(answer, found):
+        return f"A query of the results says {found[0]}"
+    return None
 
 
 def tells(answer: str, values: Sequence[str]) -> bool:

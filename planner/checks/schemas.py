@@ -92,8 +92,14 @@ def brief(acting: bool = True) -> Schema:
     return {"anyOf": [sorted_, talk] if acting else [sorted_]}
 
 
-def sql() -> Schema:
-    return closed(sql={"type": "string", "pattern": f'^SELECT [^"\\\\\\n]{{1,{MAX_SQL}}}$'})
+def sql(things: str | None = None) -> Schema:
+    """A query; of the only table `things`, that has a row for each thing, for their names or what
+    is worked out from them: a small model joins it with the results that it was made of."""
+    rest = f'[^"\\\\\\n]{{1,{MAX_SQL}}}'
+    if things:
+        selected = r"(name|(COUNT|SUM|AVG|MIN|MAX)\([a-zA-Z_*]{1,40}\))"
+        rest = f"{selected} FROM {things} (WHERE|ORDER BY) {rest}"
+    return closed(sql={"type": "string", "pattern": f"^SELECT {rest}$"})
 
 
 def answer(longest: int) -> Schema:

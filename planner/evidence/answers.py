@@ -10,12 +10,15 @@ from typing import Any
 from planner.evidence.queries import Row
 from planner.evidence.records import MIN_ROWS, value_of
 from planner.evidence.tables import Table, of_records
-from planner.evidence.words import words
+from planner.evidence.words import says, words
 from planner.state import Iteration
+from planner.text import flat
 from planner.tools import Outcome
 
 NAME = "name"
 """The column that has the things."""
+MAX_DETAIL_CHARS = 160
+"""Characters of a value that is added to an answer."""
 MAX_WHOLE = 3
 """Things of which all is shown."""
 _FIELD = re.compile(r"^([^\W\d][\w ]{0,39}): *", re.MULTILINE)
@@ -23,22 +26,24 @@ _FIELD = re.compile(r"^([^\W\d][\w ]{0,39}): *", re.MULTILINE)
 
 
 def answers(calls: Sequence[Iteration]) -> Table | None:
-    """What the newest of these calls that was given a list of three things or more returned for
-    each of them, and what others did for the same; None if there is none."""
+    """What calls that were given lists of three things or more returned for each of them: those of
+    most tools on the same things, the newest where there are as many. None if there is none."""
     told = [
         (each.tool, argument, found)
         for each in calls
         if each.outcome is Outcome.SUCCESS
         for argument, found in _of_each(each)
     ]
-    if not told:
-        return None
-    _, argument, newest = told[-1]
-    of_same = {tool: _with_fields(found) for tool, _, found in told if found.keys() & newest.keys()}
+    groups = [
+        (argument, {tool: found for tool, _, found in told if found.keys() & of_it.keys()})
+        for _, argument, of_it in reversed(told)
+    ]
+    argument, of_same = max(groups, key=lambda group: len(group[1]), default=("", {}))
     columns = _columns([*of_same], argument)
     things = dict.fromkeys(thing for found in of_same.values() for thing in found)
+    read = {tool: _with_fields(found) for tool, found in of_same.items()}
     rows = [
-        {NAME: thing} | {columns[tool]: found.get(thing) for tool, found in of_same.items()}
+        {NAME: thing} | {columns[tool]: found.get(thing) for tool, found in read.items()}
         for thing in things
     ]
     return of_records(argument, rows)
@@ -51,6 +56,20 @@ def whole(rows: Sequence[Row], table: Table) -> Sequence[Row]:
     told = {row[0]: dict(zip(names, row, strict=True)) for row in table.rows}
     found = [told[thing] for row in rows if (thing := row.get(NAME)) in told]
     return found if len(found) == len(rows) <= MAX_WHOLE else rows
+
+
+def details(found: Row, answer: str, request: str) -> list[str]:
+    """What a row says of the thing that an answer names, under names that the request has a word of
+    and with short values that the answer lacks, as lines."""
+    if not says(answer, str(found.get(NAME) or "")):
+        return []
+    asked = {*words(request)}
+    told = {name: flat(str(value)) for name, value in found.items() if value is not None}
+    return [
+        f"{name.replace('_', ' ')}: {value}"
+        for name, value in told.items()
+        if asked & {*words(name)} and len(value) <= MAX_DETAIL_CHARS and not says(answer, value)
+    ]
 
 
 def _of_each(call: Iteration) -> Iterator[tuple[str, Mapping[str, Any]]]:
