@@ -50,7 +50,7 @@ class Finder:
         which a model would copy."""
         tool = self.asker.tools.get(call.tool)
         found = self.choices([call])
-        if not (tool and tool.read_only and found.keys() == {*tool.required}):
+        if not (tool and tool.read_only and found and found.keys() == {*tool.required}):
             return None
         lists = all(parameter(tool, name).get("type") == "array" for name in found)
         return {name: values[:MAX_ITEMS] for name, values in found.items()} if lists else None
