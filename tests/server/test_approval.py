@@ -811,7 +811,6 @@ async def test_arguments_of_a_change_are_not_mended() -> None:
         Fast(deed("hello")),
         plan("write_file"),
         NOTE,
-        {"tool": None},
         was_done("written"),
         pool=pool,
         approver=yes,

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from planner.checks.guards.arguments import same, takes_mask, takes_path
+from planner.evidence.context import RESULTS_KEPT
 from planner.evidence.records import value_of
 from planner.tools import ToolSpec
 
@@ -57,7 +59,8 @@ def in_fewer_words(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, 
     return _distinct(tool, arguments, _with_fewer_words(arguments, tool) if texts else [])
 
 
-def items(result: str) -> list[str]:
+@lru_cache(maxsize=RESULTS_KEPT)
+def items(result: str) -> tuple[str, ...]:
     """The items of a list of short texts: in JSON, or one on a line, the first of them behind a
     heading if there is one; empty for anything else."""
     read = value_of(result)
@@ -69,7 +72,7 @@ def items(result: str) -> list[str]:
     found = [each.strip().removeprefix("- ").strip("'\"") for each in listed]
     alone = read is None and heading is None and len(found) == 1
     fits = all(len(each) <= MAX_ITEM_CHARS and ": " not in each for each in found)
-    return [each for each in found if each] if fits and not alone else []
+    return tuple(filter(None, found)) if fits and not alone else ()
 
 
 def siblings(value: str, result: str) -> list[str]:

@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 from in_memory import DictionaryPool, Fast, Ran, Said, planned, spec
 from inline_snapshot import snapshot
-from replies import conclusion, deed, deep, found, nowhere, steps
+from replies import conclusion, deed, deep, found, nowhere, second, steps
 
+from planner.agent.ending import OWN_QUERY
 from planner.checks.guards.arguments import spelled_as_said
 from planner.checks.guards.widening import items
-from planner.tools import Safety, ToolResult, ToolSpec
+from planner.evidence.answers import answers
+from planner.state import Iteration
+from planner.tools import Outcome, Safety, ToolResult, ToolSpec
 
 
 def of_each(name: str, argument: str) -> ToolSpec:
@@ -102,6 +105,37 @@ async def test_one_thing_is_chosen_from_those_that_were_found() -> None:
     assert ("seats_in_cafe", {"cafe_name": "Birne"}) in pool.calls
 
 
+async def test_the_answer_says_what_was_found_of_its_thing_and_was_asked_for() -> None:
+    pool = city(get_menu_of_cafes=[json.dumps(MENUS)], get_rating_of_cafes=[str(RATINGS)])
+    ran = await asked(
+        steps(("Find cake", "get_menu_of_cafes"), ("Rate them", "get_rating_of_cafes")),
+        {"cafe_names": CAFES},
+        {"cafe_names": CAFES},
+        {"sql": BEST},
+        found("Cello"),
+        second("It is Cello."),
+        pool=pool,
+        prompt="Which cafe with cake is best? Tell me its rating.",
+    )
+    assert ran.state.answer == "Cello\n- Rating: 4.5"
+    assert ran.state.reason == OWN_QUERY
+
+
+def test_what_most_tools_say_of_the_same_things_is_one_table() -> None:
+    def call(tool: str, told: dict[str, str]) -> Iteration:
+        made = Iteration(number=0, step=1, tool=tool, prompt="")
+        made.arguments, made.outcome = {f"{tool[-5:]}_names": [*told]}, Outcome.SUCCESS
+        made.result = json.dumps(told)
+        return made
+
+    beds = {"Mond": "2", "Nord": "3", "Ost": "1"}
+    calls = [call("menu_of_cafes", MENUS), call("tables_of_cafes", MENUS)]
+    together = answers([*calls, call("beds_of_hotels", beds)])
+    assert together
+    assert [each.name for each in together.columns] == ["name", "menu", "tables"]
+    assert answers([call("menu_of_cafes", {"Anker": "tea"})]) is None
+
+
 async def test_what_is_told_of_each_thing_is_queried_as_one_table() -> None:
     pool = city(get_menu_of_cafes=[json.dumps(MENUS)], get_rating_of_cafes=[str(RATINGS)])
     ran = await asked(
@@ -155,7 +189,7 @@ async def test_a_look_up_is_made_once_where_nothing_is_found_for_it(choice: str 
     ],
 )
 def test_items_of_a_list(result: str, listed: list[str]) -> None:
-    assert items(result) == listed
+    assert [*items(result)] == listed
 
 
 def test_what_the_user_said_in_other_capitals() -> None:
