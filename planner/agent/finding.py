@@ -18,6 +18,8 @@ from planner.protocol import Call
 from planner.state import Iteration, RunState
 from planner.tools import Outcome, Policy, ToolSpec
 
+TEXTS = ("string", "array", None)
+"""The types of arguments that things are named in."""
 LIKELY_FINDERS = 3
 """How many tools are named for finding out what a call needs."""
 
@@ -34,9 +36,12 @@ class Finder:
     tools: dict[frozenset[str], str] = field(default_factory=dict)
     """The tools that were called to find what arguments of some kinds need."""
 
+    alone: set[frozenset[str]] = field(default_factory=set)
+    """The kinds that a tool was called for by themselves."""
+
     def forget(self) -> None:
         """Begin with another plan."""
-        self.tools = {}
+        self.tools, self.alone = {}, set()
 
     def choices(self, calls: Sequence[Call]) -> Mapping[str, Sequence[str]]:
         """The values that arguments of these calls are chosen from, as a tool was called before to
@@ -70,7 +75,8 @@ class Finder:
         tool = self.asker.tools.get(newest.tool)
         if tool is None or tool.has_role or takes_paths(tool):
             return  # these look up what they are given
-        needed = [name for name in tool.required if kind(name) not in self.tools]
+        texts = [each for each in tool.required if parameter(tool, each).get("type") in TEXTS]
+        needed = [name for name in texts if kind(name) not in self.tools]
         called = {each.tool for each in self.state.part_iterations}
         finders = [each for each in self._finders(needed) if each not in called]
         likely = await self.ranking.likeliest(" ".join(needed), finders, LIKELY_FINDERS)
@@ -80,6 +86,7 @@ class Finder:
             self.budget.hold()
             await self.caller.call(Call(prompt=f"Find {', '.join(needed)}", tool=finder))
             self.tools |= {kind(name): finder for name in needed}
+            self.alone |= {kind(name) for name in needed if len(needed) == 1}
             if choices := self.choices([call]):
                 self.budget.hold()
                 await self.caller.call(call, choices=choices, given=self.all_found(call))
@@ -121,10 +128,12 @@ class Finder:
 
     def _found(self, finder: str | None, name: str) -> list[str]:
         """What the calls of a tool found for an argument of this name: values under that name, or
-        the items of lists."""
+        the items of lists, if they were made for nothing else."""
         results = [each.result for each in self.state.part_iterations if each.tool == finder]
-        own = [value for each in results for value in sources.only_candidates(name, each)]
-        return list(dict.fromkeys(own or [item for each in results for item in items(each)]))
+        found = [value for each in results for value in sources.only_candidates(name, each)]
+        if not found and kind(name) in self.alone:
+            found = [item for each in results for item in items(each)]
+        return list(dict.fromkeys(found))
 
     def _required(self, call: Call) -> Sequence[str]:
         tool: ToolSpec | None = self.asker.tools.get(call.tool)

@@ -158,6 +158,26 @@ async def test_what_is_told_of_each_thing_is_queried_as_one_table() -> None:
     }
 
 
+async def test_the_items_of_a_list_do_not_stand_for_several_arguments() -> None:
+    table = spec("find_table", "city", "cafe_name", upstream="city")
+    listing = spec("list_cafes", upstream="city", description="All cafes, with their city.")
+    pool = DictionaryPool(
+        {},
+        specs=[listing, table],
+        results={"list_cafes": [LISTED], "find_table": ["{}"]},
+    )
+    ran = await asked(
+        steps(("Find a table", "find_table")),
+        {"city": "Bern", "cafe_name": "any"},
+        {"tool": "list_cafes"},
+        nowhere(),
+        conclusion("There is none.", success=False),
+        pool=pool,
+    )
+    assert [name for name, _ in pool.calls] == ["find_table", "list_cafes"]
+    assert ran.state.status == "not_found"
+
+
 @pytest.mark.parametrize("choice", [None, "list_cafes"])
 async def test_a_look_up_is_made_once_where_nothing_is_found_for_it(choice: str | None) -> None:
     pool = city(get_menu_of_cafes=["{}"], list_cafes=["Cafes: \n"])
