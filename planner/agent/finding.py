@@ -16,7 +16,7 @@ from planner.evidence.tool_ranking import Ranking
 from planner.grammar import MAX_ITEMS
 from planner.protocol import Call
 from planner.state import Iteration, RunState
-from planner.tools import Outcome, Policy, ToolSpec
+from planner.tools import Outcome, Policy
 
 TEXTS = ("string", "array", None)
 """The types of arguments that things are named in."""
@@ -35,7 +35,6 @@ class Finder:
     budget: Budget
     tools: dict[frozenset[str], str] = field(default_factory=dict)
     """The tools that were called to find what arguments of some kinds need."""
-
     alone: set[frozenset[str]] = field(default_factory=set)
     """The kinds that a tool was called for by themselves."""
 
@@ -44,9 +43,10 @@ class Finder:
         self.tools, self.alone = {}, set()
 
     def choices(self, calls: Sequence[Call]) -> Mapping[str, Sequence[str]]:
-        """The values that arguments of these calls are chosen from, as a tool was called before to
-        find them."""
-        needed = (name for call in calls for name in self._required(call))
+        """The values that arguments of these look-ups are chosen from, as a tool was called before
+        to find them. What a change is made with is not for a list to say."""
+        tools = (self.asker.tools.get(call.tool) for call in calls)
+        needed = (name for tool in tools if tool and tool.read_only for name in tool.required)
         found = {name: self._found(self.tools.get(kind(name)), name) for name in needed}
         return {name: values for name, values in found.items() if values}
 
@@ -55,7 +55,7 @@ class Finder:
         which a model would copy."""
         tool = self.asker.tools.get(call.tool)
         found = self.choices([call])
-        if not (tool and tool.read_only and found and found.keys() == {*tool.required}):
+        if not (tool and found and found.keys() == {*tool.required}):
             return None
         lists = all(parameter(tool, name).get("type") == "array" for name in found)
         return {name: values[:MAX_ITEMS] for name, values in found.items()} if lists else None
@@ -98,7 +98,7 @@ class Finder:
         sought = [each for each in self.caller.guessed if not each.is_amount]
         names = [each.argument for each in sought]
         missing = [each.wanted for each in sought]
-        required = self._required(call)
+        required = self.asker.tools[call.tool].required
         amount = any(each.is_amount and each.argument in required for each in self.caller.guessed)
         self.budget.hold()
         finder = None
@@ -134,10 +134,6 @@ class Finder:
         if not found and kind(name) in self.alone:
             found = [item for each in results for item in items(each)]
         return list(dict.fromkeys(found))
-
-    def _required(self, call: Call) -> Sequence[str]:
-        tool: ToolSpec | None = self.asker.tools.get(call.tool)
-        return tool.required if tool else ()
 
 
 def _found_nothing(call: Iteration) -> bool:
