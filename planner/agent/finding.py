@@ -129,7 +129,8 @@ class Finder:
     def _found(self, finder: str | None, name: str) -> list[str]:
         """What the calls of a tool found for an argument of this name: values under that name, or
         the items of lists, if they were made for nothing else."""
-        results = [each.result for each in self.state.part_iterations if each.tool == finder]
+        calls = (each for each in self.state.part_iterations if each.tool == finder)
+        results = [each.result for each in calls if not _found_nothing(each)]
         found = [value for each in results for value in sources.only_candidates(name, each)]
         if not found and kind(name) in self.alone:
             found = [item for each in results for item in items(each)]

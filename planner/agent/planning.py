@@ -82,12 +82,12 @@ class Planner:
             choices=self.finder.choices(calls),
             given=None if several else self.finder.all_found(calls[0]),
         )
+        if not several:
+            await self.finder.follow(calls[0])
         # The plan may go on with lists that have nothing to do with it.
         found = await self.querier.query() and not self.changes.wanted
         if found and (conclusion := await self.answer()):
             return conclusion
-        if not several:
-            await self.finder.follow(calls[0])
         if refused := self.changes.to_repeat():
             self.budget.hold()
             await self.caller.call(refused, problem=self.changes.complaint())

@@ -136,6 +136,31 @@ def test_what_most_tools_say_of_the_same_things_is_one_table() -> None:
     assert answers([call("menu_of_cafes", {"Anker": "tea"})]) is None
 
 
+async def test_what_was_found_for_the_only_step_is_queried() -> None:
+    pool = city(get_menu_of_cafes=["{}", json.dumps(MENUS)])
+    ran = await asked(
+        steps(("Find tea", "get_menu_of_cafes")),
+        {"cafe_names": ["Bern"]},
+        {"tool": "list_cafes"},
+        {"city": "Bern"},
+        {"sql": "SELECT name FROM cafe_names WHERE get_menu_of = 'tea'"},
+        found("Anker has tea."),
+        pool=pool,
+        prompt="Which cafe in Bern has tea?",
+    )
+    assert ran.state.answer == "Anker has tea."
+    assert ran.state.reason == OWN_QUERY
+
+
+def test_an_address_is_no_name_with_a_value() -> None:
+    links = {name: f"https://{name}.example" for name in CAFES}
+    made = Iteration(number=0, step=1, tool="link_of", prompt="", outcome=Outcome.SUCCESS)
+    made.arguments, made.result = {"cafe_names": CAFES}, json.dumps(links)
+    table = answers([made])
+    assert table
+    assert [each.name for each in table.columns] == ["name", "link_of"]
+
+
 async def test_what_is_told_of_each_thing_is_queried_as_one_table() -> None:
     pool = city(get_menu_of_cafes=[json.dumps(MENUS)], get_rating_of_cafes=[str(RATINGS)])
     ran = await asked(
