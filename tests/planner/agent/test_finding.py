@@ -55,6 +55,19 @@ async def asked(*turns: Said, pool: DictionaryPool, prompt: str = QUESTION) -> R
     return await planned(Fast(deed("city")), *turns, pool=pool, prompt=prompt)
 
 
+async def rated(*turns: Said, prompt: str = QUESTION) -> Ran:
+    """A run that has the menus and ratings of all, and queries them."""
+    return await asked(
+        steps(("Find cake", "get_menu_of_cafes"), ("Rate them", "get_rating_of_cafes")),
+        {"cafe_names": CAFES},
+        {"cafe_names": CAFES},
+        {"sql": BEST},
+        *turns,
+        pool=city(get_menu_of_cafes=[json.dumps(MENUS)], get_rating_of_cafes=[str(RATINGS)]),
+        prompt=prompt,
+    )
+
+
 async def test_the_things_that_a_look_up_is_about_are_found_first() -> None:
     """And later calls about such things are made with those that were found."""
     pool = city(get_menu_of_cafes=["{}", str(MENUS)], get_rating_of_cafes=[str(RATINGS)])
@@ -106,17 +119,8 @@ async def test_one_thing_is_chosen_from_those_that_were_found() -> None:
 
 
 async def test_the_answer_says_what_was_found_of_its_thing_and_was_asked_for() -> None:
-    pool = city(get_menu_of_cafes=[json.dumps(MENUS)], get_rating_of_cafes=[str(RATINGS)])
-    ran = await asked(
-        steps(("Find cake", "get_menu_of_cafes"), ("Rate them", "get_rating_of_cafes")),
-        {"cafe_names": CAFES},
-        {"cafe_names": CAFES},
-        {"sql": BEST},
-        found("Cello"),
-        second("It is Cello."),
-        pool=pool,
-        prompt="Which cafe with cake is best? Tell me its rating.",
-    )
+    asks = "Which cafe with cake is best? Tell me its rating."
+    ran = await rated(found("Cello"), second("It is Cello."), prompt=asks)
     assert ran.state.answer == "Cello\n- Rating: 4.5"
     assert ran.state.reason == OWN_QUERY
 
@@ -162,15 +166,7 @@ def test_an_address_is_no_name_with_a_value() -> None:
 
 
 async def test_what_is_told_of_each_thing_is_queried_as_one_table() -> None:
-    pool = city(get_menu_of_cafes=[json.dumps(MENUS)], get_rating_of_cafes=[str(RATINGS)])
-    ran = await asked(
-        steps(("Find cake", "get_menu_of_cafes"), ("Rate them", "get_rating_of_cafes")),
-        {"cafe_names": CAFES},
-        {"cafe_names": CAFES},
-        {"sql": BEST},
-        found("Cello is rated best."),
-        pool=pool,
-    )
+    ran = await rated(found("Cello is rated best."))
     [tables] = [each.last for each in ran.script.asides if "as tables in SQLite" in each.last]
     assert tables.partition("as tables in SQLite:\n")[2].partition("\nRequest")[0] == snapshot(
         "CREATE TABLE cafe_names (name TEXT /* 'Anker' */, menu TEXT /* 'tea', 'cake' */, Rating NUMERIC /* 2.5 */, Said TEXT /* 'fine and cheap' */)"
