@@ -34,13 +34,11 @@ class Finder:
     caller: Caller
     budget: Budget
     tools: dict[frozenset[str], str] = field(default_factory=dict)
-    """The tools that were called to find what arguments of some kinds need."""
-    alone: set[frozenset[str]] = field(default_factory=set)
-    """The kinds that a tool was called for by themselves."""
+    """The tools that were called to find what arguments of some kinds need, each of them once."""
 
     def forget(self) -> None:
         """Begin with another plan."""
-        self.tools, self.alone = {}, set()
+        self.tools = {}
 
     def choices(self, calls: Sequence[Call]) -> Mapping[str, Sequence[str]]:
         """The values that arguments of these look-ups are chosen from, as a tool was called before
@@ -50,15 +48,14 @@ class Finder:
         found = {name: self._found(self.tools.get(kind(name)), name) for name in needed}
         return {name: values for name, values in found.items() if values}
 
-    def all_found(self, call: Call) -> dict[str, Any] | None:
+    def all_found(self, call: Call, found: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:
         """The arguments of a look-up that takes nothing but a list of what was found: all of it,
-        which a model would copy."""
+        which a model would copy. `found`: its `choices`."""
         tool = self.asker.tools.get(call.tool)
-        found = self.choices([call])
         if not (tool and found and found.keys() == {*tool.required}):
             return None
         lists = all(parameter(tool, name).get("type") == "array" for name in found)
-        return {name: values[:MAX_ITEMS] for name, values in found.items()} if lists else None
+        return {name: [*values][:MAX_ITEMS] for name, values in found.items()} if lists else None
 
     async def follow(self, call: Call) -> None:
         """After a call, find what it lacks: what was guessed for a change, or the things that a
@@ -73,23 +70,25 @@ class Finder:
         """Call a tool that finds the things which a look-up is about, and then the look-up for
         these: asked for the prices of hotels, a small model gives the name of the city."""
         tool = self.asker.tools.get(newest.tool)
-        if tool is None or tool.has_role or takes_paths(tool):
-            return  # these look up what they are given
+        if tool is None or not tool.read_only or tool.has_role or takes_paths(tool):
+            return  # the last two look up what they are given
         texts = [each for each in tool.required if parameter(tool, each).get("type") in TEXTS]
         needed = [name for name in texts if kind(name) not in self.tools]
         called = {each.tool for each in self.state.part_iterations}
         finders = [each for each in self._finders(needed) if each not in called]
+        if not finders:
+            return
         likely = await self.ranking.likeliest(" ".join(needed), finders, LIKELY_FINDERS)
-        if not (likely and tool.read_only):
+        if not likely:
             return
         if finder := await self.asker.select_to_find(call, needed, finders, likely):
             self.budget.hold()
             await self.caller.call(Call(prompt=f"Find {', '.join(needed)}", tool=finder))
             self.tools |= {kind(name): finder for name in needed}
-            self.alone |= {kind(name) for name in needed if len(needed) == 1}
             if choices := self.choices([call]):
                 self.budget.hold()
-                await self.caller.call(call, choices=choices, given=self.all_found(call))
+                given = self.all_found(call, choices)
+                await self.caller.call(call, choices=choices, given=given)
 
     async def find_guessed(self, call: Call, newest: Iteration) -> None:
         """Look up what was guessed for a change, and make the call then, with values that were
@@ -132,7 +131,7 @@ class Finder:
         calls = (each for each in self.state.part_iterations if each.tool == finder)
         results = [each.result for each in calls if not _found_nothing(each)]
         found = [value for each in results for value in sources.only_candidates(name, each)]
-        if not found and kind(name) in self.alone:
+        if not found and [*self.tools.values()].count(finder or "") == 1:
             found = [item for each in results for item in items(each)]
         return list(dict.fromkeys(found))
 

@@ -76,12 +76,9 @@ class Planner:
         elif step and step.offered and not isinstance(decision, Stay):
             calls[0] = await self.asker.select_for_step(step, calls[0])
         several = len(calls) > 1
-        await self.caller.call(
-            *calls,
-            may_guess=several,
-            choices=self.finder.choices(calls),
-            given=None if several else self.finder.all_found(calls[0]),
-        )
+        choices = self.finder.choices(calls)
+        given = None if several else self.finder.all_found(calls[0], choices)
+        await self.caller.call(*calls, may_guess=several, choices=choices, given=given)
         if not several:
             await self.finder.follow(calls[0])
         # The plan may go on with lists that have nothing to do with it.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from planner.agent.questions import Asker
 from planner.agent.tool_calls import Caller
-from planner.checks.grounding import queries, unqueried
+from planner.checks.grounding import queries, query_written
 from planner.checks.guards import repeats
 from planner.checks.guards.results import NOTHING as NOTHING_FOR
 from planner.errors import InvalidReply
@@ -46,12 +46,12 @@ class Querier:
         read as it is. Returns whether a query has found something."""
         things = self.things()
         lists = [things] if things else self.lists()
+        definitions = [each.definition for each in lists]
+        only = things.name if things else None
         wrong = ""
         for _ in range(TRIES if lists else 0):
             try:
-                definitions = [each.definition for each in lists]
-                own = things.name if things else None
-                written = await self.asker.sql(definitions, wrong, own)
+                written = await self.asker.sql(definitions, wrong, only)
             except InvalidReply:
                 break
             sql = unknown_last(written)
@@ -73,9 +73,9 @@ class Querier:
     def things(self) -> Table | None:
         """What the calls of a plan have returned for each of the same things, when all are made.
         It is queried once."""
-        queried = queries(self.state) or unqueried(self.state)
-        early = queried or self.state.later_steps
-        return None if early else answers(self.state.part_iterations)
+        if self.state.later_steps or query_written(self.state):
+            return None
+        return answers(self.state.part_iterations)
 
     def run(self, lists: Sequence[Table], sql: str) -> tuple[Sequence[Row], str]:
         """The rows that a query finds, and what is wrong with it."""

@@ -239,10 +239,14 @@ def queries(state: RunState) -> list[Iteration]:
     return [each for each in state.part_iterations if each.by == "query"]
 
 
+def query_written(state: RunState) -> bool:
+    """Whether queries of lists were written for the newest request."""
+    return any(call.role == "query" for call in state.ledger[state.part.calls :])
+
+
 def unqueried(state: RunState) -> bool:
-    """Whether queries of lists were written for the newest request, and none has found anything."""
-    written = any(call.role == "query" for call in state.ledger[state.part.calls :])
-    return written and not queries(state)
+    """Whether queries were written, and none has found anything."""
+    return query_written(state) and not queries(state)
 
 
 def found_row(state: RunState) -> dict[str, Any]:

@@ -21,7 +21,8 @@ MAX_DETAIL_CHARS = 160
 """Characters of a value that is added to an answer."""
 MAX_WHOLE = 3
 """Things of which all is shown."""
-_FIELD = re.compile(r"^([^\W\d][\w ]{0,39}):(?: +|$)", re.MULTILINE)
+_COLON = r":(?: +|$)"
+_FIELD = re.compile(rf"^([^\W\d][\w ]{{0,39}}){_COLON}", re.MULTILINE)
 """The name that a line of a text begins with."""
 
 
@@ -105,6 +106,6 @@ def _with_fields(found: Mapping[str, Any]) -> Mapping[str, Any]:
     names = set.intersection(*said)
     if not names:
         return found
-    named = re.compile(rf"^({'|'.join(map(re.escape, names))}):(?: +|$)", re.MULTILINE)
+    named = re.compile(rf"^({'|'.join(map(re.escape, names))}){_COLON}", re.MULTILINE)
     parts = {thing: [*map(str.strip, named.split(text)[1:])] for thing, text in found.items()}
     return {thing: dict(zip(each[::2], each[1::2], strict=True)) for thing, each in parts.items()}

@@ -62,9 +62,9 @@ def parameters(tool: ToolSpec) -> str:
 
 def one_line(text: str, longest: int = 160) -> str:
     """The first sentence, on one line, at most `longest` characters."""
-    flat = re.sub(r"\s+", " ", text).strip()
-    sentence = re.split(r"(?<=[.!?])\s", flat, maxsplit=1)[0] if len(flat) > longest else flat
-    return sentence if len(sentence) <= longest else sentence[: longest - 1] + "…"
+    whole = flat(text)
+    sentence = re.split(r"(?<=[.!?])\s", whole, maxsplit=1)[0] if len(whole) > longest else whole
+    return shortened(sentence, longest)
 
 
 def in_short(text: str, longest: int = MAX_QUERY_CHARS) -> str:

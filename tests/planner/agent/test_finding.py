@@ -55,6 +55,13 @@ async def asked(*turns: Said, pool: DictionaryPool, prompt: str = QUESTION) -> R
     return await planned(Fast(deed("city")), *turns, pool=pool, prompt=prompt)
 
 
+def call(tool: str, told: dict[str, str], argument: str = "cafe_names") -> Iteration:
+    """A call that was given the names of things, and told something of each."""
+    made = Iteration(number=0, step=1, tool=tool, prompt="", outcome=Outcome.SUCCESS)
+    made.arguments, made.result = {argument: [*told]}, json.dumps(told)
+    return made
+
+
 async def rated(*turns: Said, prompt: str = QUESTION) -> Ran:
     """A run that has the menus and ratings of all, and queries them."""
     return await asked(
@@ -126,15 +133,9 @@ async def test_the_answer_says_what_was_found_of_its_thing_and_was_asked_for() -
 
 
 def test_what_most_tools_say_of_the_same_things_is_one_table() -> None:
-    def call(tool: str, told: dict[str, str]) -> Iteration:
-        made = Iteration(number=0, step=1, tool=tool, prompt="")
-        made.arguments, made.outcome = {f"{tool[-5:]}_names": [*told]}, Outcome.SUCCESS
-        made.result = json.dumps(told)
-        return made
-
     beds = {"Mond": "2", "Nord": "3", "Ost": "1"}
     calls = [call("menu_of_cafes", MENUS), call("tables_of_cafes", MENUS)]
-    together = answers([*calls, call("beds_of_hotels", beds)])
+    together = answers([*calls, call("beds_of_hotels", beds, "hotel_names")])
     assert together
     assert [each.name for each in together.columns] == ["name", "menu", "tables"]
     assert answers([call("menu_of_cafes", {"Anker": "tea"})]) is None
@@ -158,9 +159,7 @@ async def test_what_was_found_for_the_only_step_is_queried() -> None:
 
 def test_an_address_is_no_name_with_a_value() -> None:
     links = {name: f"https://{name}.example" for name in CAFES}
-    made = Iteration(number=0, step=1, tool="link_of", prompt="", outcome=Outcome.SUCCESS)
-    made.arguments, made.result = {"cafe_names": CAFES}, json.dumps(links)
-    table = answers([made])
+    table = answers([call("link_of", links)])
     assert table
     assert [each.name for each in table.columns] == ["name", "link_of"]
 
