@@ -9,14 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic.fields import FieldInfo
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_group
 
 from benchmarks import ROOT
 from server.cli.commands import app
 from server.config import ModelSettings
-from server.config_schema import NAME, schema_text, upstreams_schema
+from server.config_schema import NAME, field_docs, schema_text, upstreams_schema
 from server.environment import OTHERS, VARIABLES, Environment
 
 PAGE = ROOT / "docs" / "configuration.md"
@@ -102,19 +101,13 @@ def _default(field: Mapping[str, Any]) -> str:
 
 
 def _variables() -> str:
-    models = ModelSettings.model_fields
+    models, others = field_docs(ModelSettings), field_docs(Environment)
     settings = {
-        VARIABLES[name]: _described(field)
-        if name not in models
-        else f"`models.{name}`: {_described(models[name])}"
-        for name, field in Environment.model_fields.items()
+        place: f"`models.{name}`: {models[name]}" if name in models else others[name]
+        for name, place in VARIABLES.items()
     }
     rows = [(f"`{name}`", meaning) for name, meaning in (settings | OTHERS).items()]
     return _table(("variable", "meaning"), rows)
-
-
-def _described(field: FieldInfo) -> str:
-    return " ".join((field.description or "").split())
 
 
 def _commands(command: TyperCommand | TyperGroup, words: str) -> Iterator[str]:

@@ -58,7 +58,7 @@ class Outcome(StrEnum):
 class Roles(BaseModel):
     """The arguments that the planner fills in when it uses a tool by itself."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True)
 
     text_argument: str | None = None
     """Set for the tool that searches the project's text: the argument that takes a regular
@@ -161,18 +161,20 @@ class UpstreamState(StrEnum):
 class UpstreamStatus(BaseModel):
     """One upstream as the pool sees it now."""
 
-    # The docstrings of fields are their descriptions in the result of `list_tools`.
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True)
 
     name: str
     state: UpstreamState
     tools: int = 0
-    error: str | None = None
-    """Why it is not ready, and what to do."""
-    held: list[str] = []
-    """Tools that are not used until the operator consents: each name, and what has changed."""
-    unreadable: list[str] = []
-    """What it lists that is not a valid tool: each name, and why."""
+    error: str | None = Field(None, description="Why it is not ready, and what to do.")
+    held: list[str] = Field(
+        [],
+        description="Tools that are not used until the operator consents: each name, and what has "
+        "changed.",
+    )
+    unreadable: list[str] = Field(
+        [], description="What it lists that is not a valid tool: each name, and why."
+    )
 
 
 DecidedBy = Literal["policy", "person", "timeout", "no_way_to_ask"]

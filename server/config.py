@@ -91,7 +91,7 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 class _Frozen(BaseModel):
     # The docstrings of fields are their descriptions, in the JSON Schema and the reference.
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class _ToolSettings(_Frozen):

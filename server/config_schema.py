@@ -1,8 +1,13 @@
 """The JSON Schema of `upstreams.yaml`, by which editors complete and check it."""
 
+import ast
+import inspect
 import json
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from planner.text import flat
@@ -20,9 +25,19 @@ class Untitled(GenerateJsonSchema):
         return False
 
 
+class _Described(Untitled):
+    """With the docstrings of fields as their descriptions."""
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().model_schema(schema)
+        for name, text in field_docs(schema["cls"]).items():
+            made["properties"][name]["description"] = text
+        return made
+
+
 def upstreams_schema() -> dict[str, Any]:
     """The schema, made of the types in `server.config`."""
-    schema = File.model_json_schema(schema_generator=Untitled)
+    schema = File.model_json_schema(schema_generator=_Described)
     for definition in [schema, *schema["$defs"].values()]:
         definition.pop("title", None)
     unwrapped = json.loads(json.dumps(schema), object_hook=_unwrapped)
@@ -31,6 +46,24 @@ def upstreams_schema() -> dict[str, Any]:
 
 def schema_text() -> str:
     return json.dumps(upstreams_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def field_docs(model: type[BaseModel]) -> Mapping[str, str]:
+    """The docstrings of a model's fields, on one line each, by the fields' names. Pydantic's
+    `use_attribute_docstrings` reads the source whenever a model is imported, which a start need not
+    wait for."""
+    docs: dict[str, str] = {}
+    for each in reversed(model.__mro__[: model.__mro__.index(BaseModel)]):
+        [definition] = ast.parse(inspect.getsource(each)).body
+        assert isinstance(definition, ast.ClassDef), "a model is a class"
+        for field, text in pairwise(definition.body):
+            match field, text:
+                case (
+                    ast.AnnAssign(target=ast.Name(name)),
+                    ast.Expr(value=ast.Constant(str(said))),
+                ):
+                    docs[name] = flat(said)
+    return docs
 
 
 def _unwrapped(schema: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Environment(BaseModel):
     """What a variable says; None where it is unset or empty. The settings check the values."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True)
 
     project: str | None = Field(default=None, validation_alias="PLANLOOM_PROJECT")
     """The folder that questions are about; `--project` wins over it. Default: the working folder,

@@ -82,6 +82,8 @@ def main() -> None:
     os.environ.setdefault("FASTMCP_ENABLE_RICH_LOGGING", "false")
     os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
     os.environ.setdefault("FASTMCP_LOG_LEVEL", "WARNING")
+    # Its store would have its functions wrapped in type checks, a tenth of what a start takes.
+    os.environ.setdefault("PY_KEY_VALUE_DISABLE_BEARTYPE", "true")
     if sys.stdin is None:  # who starts us has closed it
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         sys.stdin = os.fdopen(0, closefd=False)
