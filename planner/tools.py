@@ -166,14 +166,14 @@ class UpstreamStatus(BaseModel):
     name: str
     state: UpstreamState
     tools: int = 0
-    error: str | None = Field(None, description="Why it is not ready, and what to do.")
+    error: str | None = Field(default=None, description="Why it is not ready, and what to do.")
     held: list[str] = Field(
-        [],
+        default=[],
         description="Tools that are not used until the operator consents: each name, and what has "
         "changed.",
     )
     unreadable: list[str] = Field(
-        [], description="What it lists that is not a valid tool: each name, and why."
+        default=[], description="What it lists that is not a valid tool: each name, and why."
     )
 
 

@@ -18,6 +18,7 @@ from planner.checks.claims import (
     in_all_readings,
     is_number,
     is_value,
+    lines_as_read,
 )
 from planner.checks.forms import FILE
 from planner.checks.grounding import (
@@ -118,15 +119,18 @@ def evidence(state: RunState) -> list[Evidence]:
 
 
 def _telling(text: str, held: Sequence[str], quotes: Sequence[str]) -> list[str]:
-    rows = [row for row in text.splitlines() if row.strip()]
     scores = [
-        sum(holds(read, claim) for claim in held)
-        + 2 * any(quoted_in(quote, row) for quote in quotes)
-        for row, read in zip(rows, map(in_all_readings, rows), strict=True)
+        (
+            row.strip(),
+            sum(holds(read, claim) for claim in held)
+            + 2 * any(quoted_in(quote, row) for quote in quotes),
+        )
+        for row, read in lines_as_read(text)
+        if row.strip()
     ]
-    best = max(scores, default=0)
-    telling = [row for row, score in zip(rows, scores, strict=True) if score > 0.6 * best]
-    return [row.strip()[:MAX_LINE] for row in telling[:MAX_LINES]] if best else []
+    best = max((score for _, score in scores), default=0)
+    telling = [row for row, score in scores if score > 0.6 * best]
+    return [row[:MAX_LINE] for row in telling[:MAX_LINES]] if best else []
 
 
 def quoted_in(quote: str, text: str) -> bool:
@@ -185,8 +189,7 @@ def supporting(state: RunState, answer: str, request: str) -> list[str]:
     says: dict[str, Set[str]] = {}
     texts = [each.told for each in state.passages]
     texts += [with_count(each.result) for each in chosen(state)]
-    for line in (line for text in texts for line in text.splitlines()):
-        read = in_all_readings(line)
+    for line, read in chain.from_iterable(map(lines_as_read, texts)):
         have = {*words(read)}
         held = {claim for claim in wanted if holds(read, claim)}
         if held or have & new:
@@ -230,6 +233,10 @@ class Source:
     @cached_property
     def rows(self) -> Sequence[str]:
         return in_all_readings(self.text).splitlines()
+
+    @cached_property
+    def read(self) -> str:
+        return "\n".join([self.place, *self.rows])
 
     @property
     def tool(self) -> str:
@@ -350,7 +357,7 @@ class Subject:
         """Whether a passage or a result holds a claim; a number in a row that says enough of what
         the answer is about, held against the other rows with numbers."""
         if not is_value(claim) or source.query:  # it was made for the request
-            return holds("\n".join([source.place, *source.rows]), claim)
+            return holds(source.read, claim)
         told = self.telling[source.number]
         if (place := _PLACE.fullmatch(source.place)) and claim.isdigit():
             path, first = place.groups()

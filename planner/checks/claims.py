@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from planner.checks.dates import day_first, in_iso, month_first
@@ -62,6 +62,7 @@ _CLAIM = re.compile(
 )
 
 _PROPER_NAME = re.compile(rf"[{UPPER}]\w*(?: [{UPPER}]\w*)+")
+_PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
 _UNSIGNED = re.compile(rf"(?<!{LETTER})(?<!\.)\d+(?:\.\d+)?(?={_UNIT}?(?!{LETTER}))")
 _DIGIT = re.compile(r"(?![0-9])\d")
@@ -69,10 +70,19 @@ _ZEROS = re.compile(r"(?<![\w.])(\d+)\.0+(?!\w|\.\d)")
 _LAST_ZEROS = re.compile(r"(?<![\w.])((?:0|\d\d+)\.(?!10\b)\d*[1-9]|\d\.5)0+(?!\w|\.\d)")
 """Those of `12.50`; `3.10` and `24.10` may be versions, which are not 3.1 and 24.1."""
 _ANY_DIGIT = re.compile(r"\d")
+_COMMA = re.compile(r"(?<=\d)[_,](?=\d{3}(?!\d))")
+_POINT = re.compile(r"(?<=\d)\.(?=\d{3}(?!\d))")
+_DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
 _SIGNS = str.maketrans("−－٫٬．", "--.,.")
 _SPACED = re.compile(rf"(?<!{LETTER})(?<![.,])\d{{1,3}}(?:[ '’，\u00a0\u2009\u202f]\d{{3}})+(?!\d)")
 _OPENING = re.compile(rf"\W*({LETTER}+)(?:[,.;:!](?=\s|\Z)|[，、。：；！])")
 """The word that an answer begins with, set off from the rest."""
+_AROUND_NAME = re.compile(rf"(?<!{LETTER})"), re.compile(rf"(?!{LETTER})")
+_AROUND_NUMBER = (
+    re.compile(rf"(?:(?<!{LETTER})|(?<=\b[vV])|(?<=\dT))(?<!\d\.)(?<!\A-)(?<![\s(\[{{=:,<>\"'`]-)"),
+    re.compile(rf"(?!\.\d){_UNIT}?(?!{LETTER})"),
+)
+_AROUND_DATE = _AROUND_NAME[0], re.compile(r"(?!\d)")  # a time may follow
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _LINES = re.compile(r"((?:[\w.-]+/)*[\w-]+\.[^\W\d]\w*):\d+(?:-\d+)?\b")
 
@@ -89,15 +99,17 @@ def claims(text: str) -> list[str]:
 def holds(text: str, claim: str) -> bool:
     """Whether the claim stands in the text as a whole word; a number with its sign, and with or
     without its unit: 5 is neither in -5 nor in 1.5."""
-    if claim not in text:
-        return False
-    before, after = rf"(?<!{LETTER})", rf"(?!{LETTER})"
+    before, after = _AROUND_NAME
     if _NUMBER.fullmatch(claim):
-        before = rf"(?:{before}|(?<=\b[vV])|(?<=\dT))(?<!\d\.)(?<!\A-)(?<![\s(\[{{=:,<>\"'`]-)"
-        after = rf"(?!\.\d){_UNIT}?{after}"
-    elif _DATE.fullmatch(claim):  # a time may follow
-        after = r"(?!\d)"
-    return re.search(f"{before}{re.escape(claim)}{after}", text) is not None
+        before, after = _AROUND_NUMBER
+    elif _DATE.fullmatch(claim):
+        before, after = _AROUND_DATE
+    place = text.find(claim)
+    while place >= 0:
+        if before.match(text, place) and after.match(text, place + len(claim)):
+            return True
+        place = text.find(claim, place + 1)
+    return False
 
 
 def plain(text: str) -> str:
@@ -110,26 +122,31 @@ def plain(text: str) -> str:
 def without_separators(text: str) -> str:
     """Numbers without separators: `11,340`, `11_340`, `11 340`, `11'340` and `11340.0` are 11340,
     and `12.50` is 12.5."""
-    joined = re.sub(r"(?<=\d)[_,](?=\d{3}(?!\d))", "", month_first(_without_spaces(text)))
-    return _LAST_ZEROS.sub(r"\1", _ZEROS.sub(r"\1", joined))
-
-
-def without_points(text: str) -> str:
-    """Numbers as many languages separate them: `1.500` is 1500, and `1,5` is 1.5."""
-    joined = re.sub(r"(?<=\d)\.(?=\d{3}(?!\d))", "", day_first(_without_spaces(text)))
-    return re.sub(r"(?<=\d),(?=\d)", ".", joined)
-
-
-def _without_spaces(text: str) -> str:
-    return _SPACED.sub(lambda found: re.sub(r"\D", "", found[0]), plain(text))
+    return _with_commas(_without_spaces(plain(text)))
 
 
 def readings(text: str) -> tuple[str, str, str]:
     """What a text may mean by its numbers: `1,500` is 1500, 1.5, or two numbers."""
-    return without_separators(text), without_points(text), plain(text)
+    spelled = plain(text)
+    joined = _without_spaces(spelled)
+    return _with_commas(joined), _with_points(joined), spelled
 
 
-@lru_cache(maxsize=8)
+def _without_spaces(text: str) -> str:
+    return _SPACED.sub(lambda found: re.sub(r"\D", "", found[0]), text)
+
+
+def _with_commas(text: str) -> str:
+    joined = _COMMA.sub("", month_first(text))
+    return _LAST_ZEROS.sub(r"\1", _ZEROS.sub(r"\1", joined))
+
+
+def _with_points(text: str) -> str:
+    """Numbers as many languages separate them: `1.500` is 1500, and `1,5` is 1.5."""
+    return _DECIMAL_COMMA.sub(".", _POINT.sub("", day_first(text)))
+
+
+@lru_cache(maxsize=64)
 def in_all_readings(text: str) -> str:
     """A text whose lines say what each reading of them says."""
     return "\n".join(
@@ -138,13 +155,18 @@ def in_all_readings(text: str) -> str:
     )
 
 
+def lines_as_read(text: str) -> Iterator[tuple[str, str]]:
+    """The lines of a text, each with all its readings."""
+    return zip(text.split("\n"), in_all_readings(text).split("\n"), strict=True)
+
+
 def numbers_in(text: str) -> list[float]:
     """The numbers of a text in their order, however it writes them: `1,500`, `1.500`, `12,50`."""
     return [float(each.group()) for form in readings(text) for each in _UNSIGNED.finditer(form)]
 
 
 def is_number(claim: str) -> bool:
-    return re.fullmatch(r"-?\d+(?:\.\d+)?", claim) is not None
+    return _PLAIN_NUMBER.fullmatch(claim) is not None
 
 
 def is_value(claim: str) -> bool:

@@ -20,6 +20,8 @@ BETWEEN = "\u2060"
 """A sign without width, which no letter is."""
 LETTER = rf"[^\W{_SCRIPTS}]"
 """What a name may go on with; a name may stand right beside a word in one of these scripts."""
+_BEFORE_NAME = re.compile(rf"(?<!{LETTER})(?<![.-])")
+_AFTER_NAME = re.compile(rf"(?!\.?(?:{LETTER}|-))")
 _MARKS = "\u200c\u200d" + "".join(
     each for each in map(chr, range(0x300, 0x1E00)) if unicodedata.category(each).startswith("M")
 )
@@ -33,6 +35,7 @@ UPPER, LOWER = ("".join(filter(cased, map(chr, _CASED))) for cased in (str.isupp
 _PART = re.compile(
     rf"[{UPPER}]+(?=[{UPPER}][{LOWER}]{{2}})|[{UPPER}]?(?:[{LOWER}]|[^\dA-Za-z_{UPPER}])+|[{UPPER}]+|\d+"
 )
+_AS_IN_CODE = re.compile(rf"_|[^\W\d]\d|(?<=[{LOWER}])[{UPPER}]|[{UPPER}]{{2}}[{LOWER}]{{2}}")
 _LATIN = re.compile(r"[\W\d_a-z\xaa-\u024f]")
 _MARKED = re.compile(
     r"(?<!\w)(?:@|[`'\"](?=[^\s`'\"]*[`'\"]))(\w+)"  # `"a message"` begins with a word of prose
@@ -99,8 +102,10 @@ def long_words(text: str, least: int) -> Iterator[str]:
 
 def says(text: str, name: str) -> bool:
     """Whether a text has a name as a word of its own, in any case."""
-    alone = rf"(?<!{LETTER})(?<![.-]){re.escape(name)}(?!\.?(?:{LETTER}|-))"
-    return re.search(alone, text, re.IGNORECASE) is not None
+    return any(
+        _BEFORE_NAME.match(text, found.start()) and _AFTER_NAME.match(text, found.end())
+        for found in re.finditer(re.escape(name), text, re.IGNORECASE)
+    )
 
 
 def named(text: str) -> set[str]:
@@ -113,6 +118,4 @@ def named(text: str) -> set[str]:
 def is_name(token: str) -> bool:
     """Whether a token is spelled as names in code are: with an underscore, a digit or a capital
     inside. An abbreviation alone is not."""
-    return bool(
-        re.search(rf"_|[^\W\d]\d|(?<=[{LOWER}])[{UPPER}]|[{UPPER}]{{2}}[{LOWER}]{{2}}", token)
-    )
+    return _AS_IN_CODE.search(token) is not None
