@@ -161,7 +161,7 @@ class Prompts:
         cut = {
             number: None
             for each in state.shown_iterations
-            if each.by != "lookup"
+            if each.by != "lookup" and each.outcome
             for number in context.left_out(self.shown_result(state, each))
             if number < len(state.iterations)
         }
