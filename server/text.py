@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.errors import ConfigError
-from planner.text import counted as counted
-from planner.text import flat as flat
-from planner.text import indented as indented
-from planner.text import shortened as shortened
+from planner.text import flat, shortened
 
 _ESCAPE_SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor movements

@@ -37,6 +37,7 @@ from planner.errors import RequestError
 from planner.events import ApprovalAsked
 from planner.protocol import RunRequest
 from planner.state import RunState
+from planner.text import shortened
 from planner.tools import (
     Approval,
     Outcome,
@@ -47,7 +48,6 @@ from planner.tools import (
     ToolSpec,
     strictest,
 )
-from server.text import shortened
 from server.variables import HIDDEN
 from server.views import consent
 from server.views.consent import Waiting, visible

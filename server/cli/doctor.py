@@ -11,6 +11,7 @@ from rich.text import Text
 from planner.errors import EMBEDDED_EXTRA, ModelUnavailable
 from planner.models.ollama import OllamaServer, host_url, probe
 from planner.models.weights import cached
+from planner.text import counted, indented
 from planner.tools import Safety, UpstreamState
 from server.backends import api_client, api_models, embedded_installed, missing_model
 from server.cli.runs import console, output
@@ -18,7 +19,6 @@ from server.cli.trial.results import best, load_results
 from server.config import ModelSettings, Settings
 from server.config_file import named_variables, shipped_file
 from server.runs.execution import START_SECONDS
-from server.text import counted, indented
 from server.upstreams.listing import pool_listing
 from server.upstreams.pool import UpstreamPool
 

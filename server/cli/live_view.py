@@ -16,8 +16,9 @@ from planner.events import ApprovalAsked, Event, OfTheMoment, RunFinished, StepS
 from planner.evidence.words import words
 from planner.passage import Passage
 from planner.state import RunState
+from planner.text import counted
 from server.cli.hyperlinks import linked
-from server.text import clean, counted, duration, one_line
+from server.text import clean, duration, one_line
 from server.views.consent import Waiting
 from server.views.progress import heartbeat, message
 from server.views.report import steps, usage

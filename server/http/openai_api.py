@@ -22,13 +22,14 @@ from starlette.types import Receive, Scope, Send
 
 from planner import events
 from planner.errors import Busy, PlanloomError, RequestError
+from planner.text import flat
 from server import auth
 from server.http.openai_request import EVIDENCE, MODEL, ChatRequest, Unservable
 from server.mcp import short_report
 from server.mcp.input_errors import first_problem
 from server.runs.engine import Engine
 from server.runs.run import Run, report_of
-from server.text import fence, flat
+from server.text import fence
 from server.views import consent
 from server.views.inert import inert, inert_piece
 from server.views.markdown import Document, line

@@ -6,8 +6,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from planner.protocol import Limits, RunRequest
+from planner.text import shortened
 from planner.tools import Policy
-from server.text import clean, shortened
+from server.text import clean
 from server.views.markdown import CONCLUSION
 
 MODEL = "planloom"

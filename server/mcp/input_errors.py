@@ -14,7 +14,8 @@ from mcp_types import INVALID_PARAMS, CallToolRequestParams, GetPromptRequestPar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from server.text import flat, nests_deeper, plain, shortened
+from planner.text import flat, shortened
+from server.text import nests_deeper, plain
 
 MAX_GIVEN = 60
 """Of a wrong value that is shown."""

@@ -10,10 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from planner import events
 from planner.state import RunState, Status
+from planner.text import flat, shortened
 from server.config_schema import Untitled
 from server.mcp.links import RUN
 from server.runs.run import Run
-from server.text import cleaned, fence, flat, shortened
+from server.text import cleaned, fence
 from server.views.inert import inert
 from server.views.progress import message
 from server.views.report import Report, Spared, steps

@@ -8,9 +8,9 @@ from weakref import WeakValueDictionary
 import anyio
 
 from planner.errors import Busy
+from planner.text import counted
 from server.config import RunSettings
 from server.runs.run import LOCAL, Run
-from server.text import counted
 
 MAX_SHARE = 0.75
 """The largest part of the turns, and of the places in the queue, for one of several callers."""

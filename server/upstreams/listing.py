@@ -2,8 +2,8 @@
 
 from pydantic import BaseModel, Field
 
+from planner.text import counted, flat, indented, shortened
 from planner.tools import Policy, Safety, UpstreamState, UpstreamStatus
-from server.text import counted, flat, indented, shortened
 from server.upstreams.pool import UpstreamPool
 from server.views.inert import inert
 

@@ -14,8 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from planner.errors import RequestError
 from planner.events import ApprovalAsked, ApprovalDecided
 from planner.state import RunState
+from planner.text import shortened
 from planner.tools import Approval, Safety
-from server.text import fence, shortened
+from server.text import fence
 from server.views.inert import inert_piece
 
 MAX_VALUE_CHARS = 2000

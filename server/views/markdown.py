@@ -8,7 +8,8 @@ import re
 
 from planner import events
 from planner.state import RunState
-from server.text import flat, status_in_words
+from planner.text import flat
+from server.text import status_in_words
 from server.views import report
 from server.views.inert import inert, inert_piece
 

@@ -6,8 +6,9 @@ import time
 from planner import events
 from planner.actions import call_in_words, outcome_in_words, size
 from planner.state import RunState
+from planner.text import counted, shortened
 from planner.tools import Outcome
-from server.text import counted, duration, one_line, shortened, status_in_words
+from server.text import duration, one_line, status_in_words
 from server.views import consent
 from server.views.consent import Waiting, shown_arguments
 from server.views.report import planned_change

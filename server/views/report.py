@@ -11,8 +11,9 @@ from planner.checks.deeds import changes
 from planner.evidence.context import CHARACTERS_PER_TOKEN
 from planner.protocol import Goal, Steering
 from planner.state import RunState, Status, Step
+from planner.text import flat
 from planner.tools import UpstreamStatus
-from server.text import cleaned, flat
+from server.text import cleaned
 from server.views.unsettled import unsettled
 
 MAX_REPORT_CHARS = 400_000

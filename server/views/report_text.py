@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from planner.actions import ActionToolCall
 from planner.checks.citations import Evidence
 from planner.protocol import Steering
-from server.text import counted, duration, fence, flat, indented, shortened, status_in_words
+from planner.text import counted, flat, indented, shortened
+from server.text import duration, fence, status_in_words
 from server.views.inert import inert
 from server.views.report import QuestionReport, Report
 

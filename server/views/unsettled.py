@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from planner.actions import MAX_ARGUMENTS_CHARS
 from planner.checks.guards import repeats
 from planner.state import Iteration, RunState
+from planner.text import shortened
 from planner.tools import Outcome
-from server.text import shortened
 
 CUT_OFF = "the run ended while it was under way"
 

@@ -18,6 +18,7 @@ from rich.text import Text
 from planner.errors import ConfigError, ModelError, PlanloomError
 from planner.models import ollama
 from planner.protocol import Limits, RunRequest
+from planner.text import counted
 from planner.tools import Policy
 from server.app import Parts, open_parts
 from server.cli.runs import console, output
@@ -30,7 +31,7 @@ from server.config import ModelSettings, RunSettings, Settings, UpstreamSettings
 from server.config_file import own_file, shipped_file
 from server.environment import VARIABLES
 from server.runs.execution import START_SECONDS
-from server.text import counted, read_text
+from server.text import read_text
 
 MEMORY_SHARE = 0.8
 """Of this machine's memory: larger weights are not tried unless they are named."""
