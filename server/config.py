@@ -1,5 +1,6 @@
 """What the operator decides: models, project and upstreams. `config_file.py` reads it."""
 
+import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -85,6 +86,15 @@ def _redis_url(url: Expanded) -> Expanded:
     raise wrong("is not the address of a Redis; write redis://[[USER]:PASSWORD@]HOST:PORT/0")
 
 
+def _is_json(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        json.dumps(value, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError):
+        raise wrong("has a value that is not JSON, such as a date; put it in quotes") from None
+    return value
+
+
+Arguments = Annotated[dict[str, Any], AfterValidator(_is_json)]
 UpstreamName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -103,7 +113,7 @@ class _ToolSettings(_Frozen):
     """Tools with a higher priority are offered earlier. Default: the upstream's priority."""
     description: str | None = None
     """Replaces the upstream's text in prompts."""
-    arguments: dict[str, Any] = Field(default_factory=dict)
+    arguments: Arguments = Field(default_factory=dict)
     """Sent with each call, and removed from the schema that the model sees."""
     hide: tuple[str, ...] = ()
     """Optional arguments to remove from the schema that the model sees."""
@@ -120,7 +130,7 @@ class Listing(_Frozen):
 
     tool: str
     """Its name."""
-    arguments: dict[str, Any] = Field(default_factory=dict)
+    arguments: Arguments = Field(default_factory=dict)
     """The arguments of the call."""
 
 

@@ -91,7 +91,22 @@ def _placed(runs: RunSettings, named: Environment) -> RunSettings:
             "runs in Redis need its client: run `pipx install --force '.[redis]'` in a checkout of "
             "Planloom"
         )
+    if placed.redis:
+        _check_parameters(placed.redis.get_secret_value())
     return placed
+
+
+def _check_parameters(url: str) -> None:
+    """Raises `ConfigError` for parameters in the URL of a Redis database that its client does not
+    take, which would fail at the first connection."""
+    from redis.asyncio import ConnectionPool
+
+    try:
+        ConnectionPool.from_url(url).make_connection()  # type: ignore[no-untyped-call]
+    except (TypeError, ValueError):
+        raise ConfigError(
+            "runs.redis: a parameter after the `?` is not one that redis-py takes; correct it"
+        ) from None
 
 
 def _which_file(given: Path | None, named: Environment) -> Path:

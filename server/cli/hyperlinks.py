@@ -28,7 +28,8 @@ def linked(text: Text, project: Path) -> Text:
     for match in PLACE.finditer(text.plain):
         # `Path.resolve` raises for a circle of links.
         file = Path(os.path.realpath(project / match["path"]))
-        if file.is_relative_to(os.path.realpath(project)) and file.is_file():
+        # `Path.is_file` raises for a name that is too long.
+        if file.is_relative_to(os.path.realpath(project)) and os.path.isfile(file):  # noqa: PTH113
             style = Style(link=link(file, int(match["line"]), os.environ))
             text.stylize(style, *match.span())
     return text

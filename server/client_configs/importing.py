@@ -61,6 +61,8 @@ _REFERENCE = re.compile(
 )
 _SCHEME = re.compile(r"(Bearer|Basic|Token|Bot|ApiKey) +(?=\S)", re.IGNORECASE)
 _OPTION = re.compile(r"(?P<dashes>-*)(?P<name>[\w.-]+)(?P<sign>[=:] *)(?P<value>.+)", re.DOTALL)
+_ASSIGNED = re.compile(rf"(?<![^\s;(\"'])\w*(?:{CALLED_SECRET.pattern})\w*=\S", CALLED_SECRET.flags)
+"""A variable with the name of a secret, within the text of a shell command."""
 _PLACE = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\]|https?://")
 _TOKEN = re.compile(
     r"(?:sk-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|eyJ)[\w.-]{8,}"
@@ -154,11 +156,13 @@ def _import_server(
         raise _CannotImportError("it is Planloom itself, which would call itself")
     for own in shipped:
         marks = _SHIPPED.get(own)
-        if name.lower() == own or (marks and any(map(marks.fullmatch, [*words, url or ""]))):
+        if marks and any(map(marks.fullmatch, [*words, url or ""])):
             raise _CannotImportError(f"Planloom comes with its own {own}")
     called = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:MAX_NAME_CHARS]
     if not called:
         raise _CannotImportError("its name has neither a letter a–z nor a digit")
+    if called.lower() in shipped:
+        raise _CannotImportError(f"Planloom comes with its own {called.lower()}")
     translator = _Translator(called, source, variables)
     settings = _over_http(entry, url, translator) if url else _over_stdio(entry, translator)
     try:
@@ -287,7 +291,7 @@ class _Translator:
             value = self._value(match["name"], match["value"], key, own=own)
             return f"{match['dashes']}{match['name']}{match['sign']}{value}"
         rest = _REFERENCE.sub("", text)
-        if _TOKEN.search(rest) or _has_credentials(rest):
+        if _TOKEN.search(rest) or _has_credentials(rest) or _ASSIGNED.search(rest):
             return self._reference(key, text, key, own=True)
         return self.text(text, key)
 

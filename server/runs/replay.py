@@ -342,9 +342,10 @@ class TapedPool(PoolAround):
 
 
 def _same(one: ToolSpec, other: ToolSpec) -> bool:
-    """Whether a tool takes the same arguments and may do the same as before."""
-    return (one.upstream, one.safety, one.input_schema) == (
+    """Whether a tool takes and is sent the same arguments, and may do the same as before."""
+    return (one.upstream, one.safety, one.input_schema, one.fixed_arguments) == (
         other.upstream,
         other.safety,
         other.input_schema,
+        other.fixed_arguments,
     )

@@ -41,8 +41,8 @@ def steering_of(
         )
     return Steering(
         hint=hint,
-        skip=[later[number] for number in skip],
-        order=[later[number] for number in order],
+        skip=[later[number] for number in dict.fromkeys(skip)],
+        order=[later[number] for number in dict.fromkeys(order)],
         by=by,
     )
 

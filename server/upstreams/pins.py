@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Self
 
@@ -253,17 +252,23 @@ def _differences(pinned: str | None, proposed: str) -> list[str]:
 
 
 def _changed_text(what: str, old: str, new: str) -> list[str]:
-    """The changed words, with a few around them."""
+    """The words between what both texts begin and end with, with a few around them."""
     if old == new:
         return []
     before, after = old.split(), new.split()
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
-    edits = [edit for edit in matcher.get_opcodes() if edit[0] != "equal"]
-    if not edits:
+    if before == after:
         return [f"{what} has other spaces or line endings"]
-    first, last = edits[0], edits[-1]
-    was = _quoted(_part(before, first[1], last[2]))
-    return [f"{what} says {_quoted(_part(after, first[3], last[4]))}, and said {was}"]
+    start = _alike(before, after)
+    end = _alike(before[start:][::-1], after[start:][::-1])
+    says = _quoted(_part(after, start, len(after) - end))
+    return [f"{what} says {says}, and said {_quoted(_part(before, start, len(before) - end))}"]
+
+
+def _alike(before: Sequence[str], after: Sequence[str]) -> int:
+    """How many words both begin with."""
+    pairs = enumerate(zip(before, after, strict=False))
+    least = min(len(before), len(after))
+    return next((number for number, (one, other) in pairs if one != other), least)
 
 
 def _part(words: Sequence[str], start: int, end: int) -> str:

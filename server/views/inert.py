@@ -12,11 +12,9 @@ from server.text import clean
 
 _CLOSES_AN_IMAGE = re.compile(r"\]\s*[\[(:]|\]\]")
 _IMAGE = re.compile(r"!(?=\[)")
-# A tag needs an attribute to fetch, and so an equals sign before its end; a quoted `>` comes after
-# that. A tag may end in what is shown next. A comment hides what follows.
-_FETCHING_TAG = re.compile(
-    r"<(?=[a-z](?:[^>]*=|[^>\n]*\Z)|style\b|script\b|!--)", flags=re.IGNORECASE
-)
+_TAG = re.compile(r"<(?=[a-z])", flags=re.IGNORECASE)
+_HIDING_TAG = re.compile(r"<(?=style\b|script\b|!--)", flags=re.IGNORECASE)
+"""What hides the text that follows."""
 
 
 def inert(text: str) -> str:
@@ -25,7 +23,20 @@ def inert(text: str) -> str:
     text = clean(text)  # first: what is taken out may stand between `!` and `[`
     if _CLOSES_AN_IMAGE.search(text):  # without a link or a definition there is no image
         text = _IMAGE.sub("! ", text)
-    return _FETCHING_TAG.sub("< ", text)
+    *closed, rest = _HIDING_TAG.sub("< ", text).split(">")
+    return ">".join([*map(_without_fetching, closed), _without_fetching(rest, open_end=True)])
+
+
+def _without_fetching(text: str, *, open_end: bool = False) -> str:
+    """A text up to a `>`, in time linear in its length. A tag needs an attribute to fetch, and so
+    an equals sign before its end; a quoted `>` comes after that. With an `open_end`, a tag of its
+    last line may end in what is shown next."""
+    attributes_end = text.rfind("=") + 1
+    head, tail = text[:attributes_end], text[attributes_end:]
+    if open_end:
+        last_line = tail.rfind("\n") + 1
+        tail = tail[:last_line] + _TAG.sub("< ", tail[last_line:])
+    return _TAG.sub("< ", head) + tail
 
 
 def inert_piece(text: str) -> str:

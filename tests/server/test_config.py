@@ -51,6 +51,11 @@ def test_runs_in_a_directory_or_in_redis(tmp_path: Path, monkeypatch: pytest.Mon
     for url in ("127.0.0.1:6379", "redis://there:port"):
         with pytest.raises(ConfigError, match="is not the address of a Redis; write redis://"):
             load_settings(file, tmp_path, {"REDIS": url})
+    for wrong in ("timeoutt=5", "socket_timeout=abc"):
+        with pytest.raises(
+            ConfigError, match=r"runs\.redis: a parameter after the `\?` is not one"
+        ):
+            load_settings(file, tmp_path, {"REDIS": f"redis://127.0.0.1/0?{wrong}"})
     monkeypatch.setattr("server.config_file.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pipx install"):
         load_settings(file, tmp_path, environ)
@@ -181,6 +186,11 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
             "upstreams:\n  a: {command: x, listing: {tool: t, arguments: {1: 2}}}",
             "2: upstreams.a.listing.arguments: the key 1 is not text (YAML reads on, off, yes and "
             "no as true or false); put it in quotes",
+        ),
+        (
+            "upstreams:\n  a: {command: x, tools: {t: {arguments: {day: 2026-01-01}}}}",
+            "2: upstreams.a.tools.t.arguments: has a value that is not JSON, such as a date; put "
+            "it in quotes",
         ),
         ("upstreams:\n  on: {command: x}", "1: upstreams: the key 1 is not text (YAML reads on"),
         ("upstreams:\n  a:", "2: upstreams.a: should be a map"),

@@ -14,9 +14,11 @@ from ollama_replies import Hang
 from planted import CLASS, CONSTANT, SOURCE, VALUE
 from replies import deep, found, move_on, nowhere, plan
 from rich.console import Console
+from rich.text import Text
 from scripted_ollama import ScriptedOllama
 from serving import LONG, Place, SharedUpstream, end, normalised, until
 
+from server.cli.hyperlinks import linked
 from server.cli.live_view import LiveView
 
 pytestmark = pytest.mark.anyio
@@ -143,3 +145,9 @@ async def test_a_run_of_another_process_is_followed(
     assert [told[0], told[-1]] == snapshot(
         ["   0.0 s  Started with 6 read-only tools", "   0.0 s  Finished: answered"]
     )
+
+
+def test_a_name_that_no_file_can_have_is_no_link(tmp_path: Path) -> None:
+    (tmp_path / "a.py").touch()
+    shown = linked(Text(f"{'a' * 300}.py:12 a.py:12"), tmp_path)
+    assert [shown.plain[span.start : span.end] for span in shown.spans] == ["a.py:12"]

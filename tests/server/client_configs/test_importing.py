@@ -123,6 +123,8 @@ def test_a_value_comes_along_only_if_it_is_plainly_no_secret(
         ([SECRET], ["${IT_ARGS:-}"]),
         (["-y", "@scope/server@1.2.3", "--port", 80], ["-y", "@scope/server@1.2.3", "--port", "80"]),
         (["${userHome}${/}x"], ["${HOME}/x"]),
+        (["-c", "cd /x && API_TOKEN=abc npx y"], ["-c", "${IT_ARGS:-}"]),
+        (["-c", "cd /x && LEVEL=debug npx y"], ["-c", "cd /x && LEVEL=debug npx y"]),
     ],
 )  # fmt: skip
 def test_arguments_come_along_unless_they_are_called_or_look_secret(
@@ -176,6 +178,15 @@ def test_servers_of_one_name_are_taken_once(tmp_path: Path) -> None:
     assert [(each.source.title, each.settings) for each in taken] == [("a", same)]
     assert [(each.source.title, each.why) for each in left_out] == [
         ("c", f"another server is called it, in {files[0]}")
+    ]
+
+
+@pytest.mark.parametrize("name", ["serena", "Serena", "serena!", " context7"])
+def test_a_server_that_planloom_comes_with_is_left_out(tmp_path: Path, name: str) -> None:
+    taken, left_out = taken_from(tmp_path, {name: {"command": "x"}})
+    assert taken == []
+    assert [each.why for each in left_out] == [
+        f"Planloom comes with its own {name.lower().strip(' !')}"
     ]
 
 

@@ -362,7 +362,12 @@ async def test_what_was_compared_is_in_the_record() -> None:
         record = kept
 
 
-async def test_a_tool_that_was_changed_is_not_called_by_a_run_that_began_before() -> None:
+@pytest.mark.parametrize(
+    "change", [{"safety": Safety.DESTRUCTIVE}, {"fixed_arguments": {"author": "bob"}}]
+)
+async def test_a_tool_that_was_changed_is_not_called_by_a_run_that_began_before(
+    change: dict[str, Any],
+) -> None:
     entries = await ran(Counting())
     half = next(n for n, e in enumerate(entries) if e.data.get("text") == "done find a_1")
     pool = Counting()
@@ -370,7 +375,7 @@ async def test_a_tool_that_was_changed_is_not_called_by_a_run_that_began_before(
     record: Any = Kept(Unredacted(), list(entries[:half]))
     recorded = StoredRun("x", "me", request, MADE, None, "interrupted", 0.0, entries[:half])
     began = [*pool.specs]
-    pool.specs = [pool.specs[0].model_copy(update={"safety": Safety.DESTRUCTIVE}), pool.specs[1]]
+    pool.specs = [pool.specs[0].model_copy(update=change), pool.specs[1]]
     tape = Tape(record, lambda event: record.append(Entry.of(event, 0.0)), recorded)
     taped = TapedPool(pool, tape, began, recorded.began)
     result = None

@@ -45,7 +45,7 @@ async def test_a_client_steers_a_run(face: str, place: Place, ollama: ScriptedOl
         steps = (await caller.call("get_run", run_id=run_id, wait_s=0)).whole
         assert [step["number"] for step in (steps or {})["steps"]] == [1, 2, 3, 4]
         steered = await caller.call(
-            "steer_run", run_id=run_id, hint=" Look in server/. ", skip=[2, 3], order=[4]
+            "steer_run", run_id=run_id, hint=" Look in server/. ", skip=[2, 3, 2], order=[4, 4]
         )
         wrong = await caller.error("steer_run", run_id=run_id, skip=[1])
         empty = await caller.error("steer_run", run_id=run_id)

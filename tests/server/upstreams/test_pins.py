@@ -100,6 +100,15 @@ async def test_what_is_seen_first_is_pinned_and_said_so(place: Place, manual: Ma
     assert (place.root / "state" / "planloom" / "pins.sqlite").stat().st_mode & 0o777 == 0o600
 
 
+async def test_a_long_description_may_change(place: Place, manual: Manual) -> None:
+    long = "a " * 40_000  # compared word by word with each other, they take minutes
+    manual.replace("search", description=long)
+    await listed(place)
+    manual.replace("search", description=f"b {long}c")
+    (held,) = [line for line in (await listed(place)).splitlines() if "manual.search" in line]
+    assert held.startswith('- manual.search: its description says "b a a')
+
+
 async def test_a_changed_tool_is_not_used_until_the_operator_consents(
     place: Place, manual: Manual
 ) -> None:
