@@ -51,14 +51,13 @@ class Documentation:
         for name in await self._named(search, question, more, found):
             purpose = f"find the library {name}"
             known = await self.caller.look_up(self.library, name, purpose, topic)
-            stem = re.escape(name.partition(".")[0])
-            identifier = re.search(rf"(?im)(?<!\S)/[\w.-]*/?[\w.-]*{stem}[\w./-]*", known.result)
+            identifier = _identifier(known.result, name.partition(".")[0])
             if known.outcome is not Outcome.SUCCESS or identifier is None:
                 continue
             purpose = f"read the documentation of {name}"
-            read = await self.caller.look_up(self.documents, identifier[0], purpose, topic)
+            read = await self.caller.look_up(self.documents, identifier, purpose, topic)
             if read.outcome is Outcome.SUCCESS:
-                passages += of_document(identifier[0], read.result, self.documents.upstream)
+                passages += of_document(identifier, read.result, self.documents.upstream)
         return passages
 
     async def _named(
@@ -100,3 +99,10 @@ class Documentation:
 def _use(names: Iterable[str]) -> str:
     """A pattern of the lines that use one of these libraries."""
     return USE.replace("NAMES", "|".join(map(re.escape, names)))
+
+
+def _identifier(listed: str, library: str) -> str | None:
+    """The first identifier such as `/org/project` that has a library's name in it."""
+    marked = (re.match(r"/[\w./-]*", each) for each in listed.split())
+    found = (each[0] for each in marked if each)
+    return next((each for each in found if library.casefold() in each.casefold()), None)

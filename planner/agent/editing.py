@@ -129,7 +129,8 @@ class Editor:
             if not stands:
                 self.best.unsure = f"{path} does not show the change"
             self.steps.end(success=stands)
-            self.budget.hold()
+            if path != files[-1][0]:
+                self.budget.hold()
         done = [each for each in found if self.made(each)]
         by_file = rewriting.by_file(done or found)
         shown = (f"{path}\n{rewriting.fence(changed)}" for path, changed in by_file)

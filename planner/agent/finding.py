@@ -11,6 +11,7 @@ from planner.checks.guards import sources
 from planner.checks.guards.arguments import parameter, takes_paths
 from planner.checks.guards.results import empty
 from planner.checks.guards.widening import items
+from planner.checks.validation import narrowed
 from planner.evidence.answers import kind
 from planner.evidence.tool_ranking import Ranking
 from planner.grammar import MAX_ITEMS
@@ -54,8 +55,10 @@ class Finder:
         tool = self.asker.tools.get(call.tool)
         if not (tool and found and found.keys() == {*tool.required}):
             return None
-        lists = all(parameter(tool, name).get("type") == "array" for name in found)
-        return {name: [*values][:MAX_ITEMS] for name, values in found.items()} if lists else None
+        if any(parameter(tool, name).get("type") != "array" for name in found):
+            return None
+        takes = narrowed(tool.input_schema, found)["properties"]
+        return {name: takes[name]["items"]["enum"][:MAX_ITEMS] for name in found}
 
     async def follow(self, call: Call) -> None:
         """After a call, find what it lacks: what was guessed for a change, or the things that a

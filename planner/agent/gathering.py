@@ -274,7 +274,7 @@ class Gatherer:
         if not paths and self.find and last:
             iteration = await self.caller.look_up(self.find, last, f"find the file {last}")
             if iteration.outcome is Outcome.SUCCESS:
-                pattern = rf"[\w./@+-]*{re.escape(last)}(?![\w-])"
+                pattern = rf"(?<![\w./@+-])[\w./@+-]*{re.escape(last)}(?![\w-])"
                 paths = [each.removeprefix("./") for each in re.findall(pattern, iteration.result)]
         return sorted(paths, key=len)[:2]
 

@@ -71,6 +71,7 @@ class Planner:
             chosen = await self.asker.select_to_do(calls[0])
             if chosen is None:
                 self.caller.decline(calls[0])
+                self.budget.hold()
                 return None
             calls[0] = chosen
         elif step and step.offered and not isinstance(decision, Stay):

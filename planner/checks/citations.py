@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from math import log
+from math import fsum, log
 
 from pydantic import BaseModel, ConfigDict
 
@@ -216,8 +216,8 @@ def said_by_one(state: RunState, answer: str, request: str, least: int) -> bool:
     held = [new & {*words(each.text)} for each in sources_of(state)]
     count = Counter(word for each in held for word in each)
     weights = {word: log((len(held) + 1) / (max(count[word], 1) + 0.5)) for word in new}
-    most = max((sum(map(weights.__getitem__, each)) for each in held), default=0.0)
-    return most >= SAID_SHARE * sum(weights.values())
+    most = max((fsum(map(weights.__getitem__, each)) for each in held), default=0.0)
+    return most >= SAID_SHARE * fsum(weights.values())
 
 
 @dataclass(frozen=True)
@@ -324,7 +324,7 @@ class Subject:
             told.append([])
             for number, (row, has) in enumerate(zip(source.rows, rows, strict=True)):
                 near = head.union(*rows[max(0, number - NEAR_ROWS) : number + NEAR_ROWS + 1])
-                told[-1].append(sum(weights.get(word, 0) for word in [*has, *near]) / 2)
+                told[-1].append(fsum(weights.get(word, 0) for word in [*has, *near]) / 2)
                 for name in filter(is_name, tokens(row)):
                     names[name] = max(names.get(name, 0), told[-1][-1] * BY_NAME)
         return [

@@ -42,7 +42,7 @@ _QUOTATION = "|".join(
 has Latin letters is a quotation."""
 _CLAIM = re.compile(
     r"https?://[^\s)>\]\"'，。；：！？、（）「」『』《》【】“”]+"  # a URL
-    r"|(?<![\w.-])(?=[\d./-]*[^\W\d])(?:[\w.-]+/)+[\w.-]+"  # a path
+    r"|(?<![\w.-])(?=[\d./-]{0,99}[^\W\d])(?:[\w.-]+/)+[\w.-]+"  # a path
     r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an e-mail address
     rf"|\b(?![{UPPER}]{{3}}\d)[^\W\d_]{{2,}}\d+(?:\.\d+)+\b"  # a name with a version
     r"|\b(?=\w{8})(?=\w*[A-Za-z])(?:[^\W\d_]*\d){2}\w*\b"  # an account, a code

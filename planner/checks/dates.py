@@ -71,6 +71,8 @@ def as_described(value: str, description: str) -> str:
     [wanted] = formats
     try:
         datetime.strptime(value, wanted)
+    except re.error:  # a field stands in it twice
+        return value
     except ValueError:
         pass
     else:

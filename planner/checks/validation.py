@@ -18,7 +18,6 @@ from pydantic import StringConstraints, TypeAdapter, ValidationError
 from referencing.exceptions import Unresolvable
 
 from planner.checks.dates import as_described
-from planner.checks.schemas import one_of
 from planner.grammar import MAX_REFERENCE_DEPTH, Schema, resolve, simplified
 from planner.grammar import UNUSABLE as NO_SCHEMA
 from planner.text import flat
@@ -124,7 +123,9 @@ def narrowed(schema: Schema, choices: Mapping[str, Sequence[str]]) -> Schema:
             continue
         about = {"description": properties[name].get("description", "")}
         if "array" in kinds:
-            properties[name] = about | {"type": "array", "items": one_of(values)}
+            items = _kinds(properties[name].get("items"), schema)
+            told = [_coerced_value(each, items) for each in values]
+            properties[name] = about | {"type": "array", "items": {"enum": told}}
         else:
             properties[name] = about | {"enum": [_coerced_value(each, kinds) for each in values]}
     return schema | {"properties": properties}

@@ -27,7 +27,7 @@ MIN_TELLING = 4
 """Characters of a plain word that can identify a line."""
 REST_CHARACTERS = 70
 """Characters that are kept free for the line that says what is left out."""
-_REST = re.compile(rf'{SEE_MORE} \{{"from_line":\d+,"iteration":(\d+)\}}')
+_REST = re.compile(rf'{SEE_MORE} \{{"from_line":\d+,"iteration":(\d{{1,9}})\}}')
 RESULTS_KEPT = 64
 """How many results stay prepared: each decision needs them again."""
 CHARACTERS_PER_TOKEN = 3.5

@@ -10,14 +10,17 @@ from planner.passage import Passage
 
 _JSON = re.compile(r"(?m)(?<=\n)(?=[\[{])")
 """Where JSON may begin below a text."""
+MAX_LINE_CHARS = 2000
+"""Characters of a line that are read: a generated file has them by the million."""
 MAX_BEGINNINGS = 3
 """Places from the first and from the last on, at which JSON is tried."""
 _COLOUR = re.compile(r"\x1b\[[\d;]*[mK]")
-_PLACE = re.compile(r"\s*(?:>|\.{3})?\s*((?:[A-Za-z]:(?=[\\/]))?[^\s:][^:\n]*?):(\d+)[:-](.*)")
-_NUMBERED = re.compile(r"\s*(?:>|\.{3})?\s*(\d+):(.*)")
-_UNDER_PATH = re.compile(r"\s*(?:[Ll](?:ine )?)?(\d+)(?::\d+(?=:(?!\d)))?[:-](.*)")
+_SHOWN = r"\s*(?:(?:>|\.{3})\s*)?"
+_PLACE = re.compile(rf"{_SHOWN}((?:[A-Za-z]:(?=[\\/]))?[^\s:][^:\n]*?):(\d{{1,9}})[:-](.*)")
+_NUMBERED = re.compile(rf"{_SHOWN}(\d{{1,9}}):(.*)")
+_UNDER_PATH = re.compile(r"\s*(?:[Ll](?:ine )?)?(\d{1,9})(?::\d+(?=:(?!\d)))?[:-](.*)")
 _COLUMN = re.compile(r"\d+:(?!\d)")
-_BESIDE = re.compile(r"-(\d+)(?=-)")
+_BESIDE = re.compile(r"-(\d{1,9})(?=-)")
 _FILE = re.compile(r"(?:[A-Za-z]:)?[^\s:;,=<>\"']*(?:[/\\][^\s:;,=<>\"'(){}]+|\w\.[A-Za-z]\w{0,5})")
 """What can only be the path of a file, by a slash or an extension."""
 
@@ -40,7 +43,8 @@ def of_search(result: str) -> list[Hit]:
             found = list(_of_json(json.loads(result[at:])))
             if found or not at:
                 return list(dict.fromkeys(found))
-    return list(dict.fromkeys(_of_lines(_COLOUR.sub("", result).splitlines())))
+    lines = [line[:MAX_LINE_CHARS] for line in _COLOUR.sub("", result).splitlines()]
+    return list(dict.fromkeys(_of_lines(lines)))
 
 
 def _of_lines(lines: list[str]) -> Iterator[Hit]:

@@ -14,6 +14,7 @@ def listed(request: str) -> tuple[str, list[str]]:
     stands in a paragraph after it is part of each. No items if there are not two at least, or if
     the list is not in the first paragraph or the second: it may be of a text that was pasted. None
     either if there are more than `MAX_ITEMS`."""
+    request = request.replace("\r\n", "\n")
     mark = _FIRST.search(request)
     if mark is None:
         return request, []

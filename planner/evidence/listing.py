@@ -45,8 +45,8 @@ def folders_in(result: str) -> dict[str, bool]:
     with suppress(ValueError, RecursionError):
         value = json.loads(result)
         keys = _keys(value)
-        records = [each for each in value if isinstance(each, dict)] if value else []
-        for record in records if isinstance(value, list) else []:
+        entries = value if isinstance(value, list) else []
+        for record in (each for each in entries if isinstance(each, dict)):
             texts = [each for each in record if isinstance(record[each], str)]
             texts.sort(key=lambda key: keys[key])
             if len(texts) == 2:

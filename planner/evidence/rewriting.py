@@ -7,7 +7,7 @@ it copies a part of a file with a change in it. What has changed is found by com
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import Match, SequenceMatcher, ndiff
+from difflib import Match, SequenceMatcher
 from itertools import groupby
 from typing import NamedTuple
 
@@ -46,16 +46,19 @@ class Edit(NamedTuple):
     @property
     def lost(self) -> list[str]:
         """The lines that are not there any more."""
-        return self._changed("- ")
+        return [line for before, _ in self._changed for line in before]
 
     @property
     def added(self) -> list[str]:
         """The lines that are new."""
-        return self._changed("+ ")
+        return [line for _, after in self._changed for line in after]
 
-    def _changed(self, sign: str) -> list[str]:
-        compared = ndiff(split_lines(self.old), split_lines(self.new))
-        return [line[2:] for line in compared if line.startswith(sign)]
+    @property
+    def _changed(self) -> list[tuple[list[str], list[str]]]:
+        """The lines of each difference, before and after."""
+        old, new = split_lines(self.old), split_lines(self.new)
+        compared = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        return [(old[a:b], new[c:d]) for kind, a, b, c, d in compared if kind != "equal"]
 
     @property
     def shown(self) -> str:

@@ -70,7 +70,10 @@ class Table:
 @lru_cache(maxsize=RESULTS_KEPT)
 def table(name: str, result: str) -> Table | None:
     """A tool's result as a table of this name; None if it is no list of at least three records."""
-    return of_records(name, records(result))
+    try:
+        return of_records(name, records(result))
+    except (ValueError, RecursionError):  # a number of thousands of digits, deep nesting
+        return None
 
 
 def of_records(name: str, records: Sequence[Mapping[str, Any]]) -> Table | None:
@@ -144,8 +147,10 @@ def _scalar(value: Any) -> Value:
             return value
         case list() if not any(isinstance(each, list | dict) for each in value):
             return ", ".join(map(str, value))
+        case set():  # as Python prints it, in whatever order
+            return ", ".join(sorted(map(str, value)))
         case _:
-            return json.dumps(value, ensure_ascii=False)
+            return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _column(name: str, values: Sequence[Value]) -> Column:

@@ -1,6 +1,5 @@
 """What a result really is: nothing, a fault, or new lines."""
 
-import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -8,6 +7,7 @@ from typing import Any
 
 from planner.checks.guards.arguments import takes_path
 from planner.evidence.context import RESULTS_KEPT, readable
+from planner.evidence.records import value_of
 from planner.state import Iteration
 from planner.tools import Outcome, ToolSpec
 
@@ -51,7 +51,7 @@ _FAULT = re.compile(
     r"|(?:Unknown|Invalid) tool\b|Tool \S+ (?:not found|does not exist|is not available)"
 )
 _TRACEBACK = "Traceback (most recent call last):"
-_FAILED = re.compile(r"(?:Failed|Unable) to ")
+_FAILED = re.compile(r"(?:Failed|Unable) to |[Ee]rror [a-z]+ing ")
 """How a change is told that was not made; a message may begin so too."""
 _MARK = re.compile(r"[^\w\x00-\x7f]+\s*")
 """What may stand before an error, such as a cross."""
@@ -63,6 +63,7 @@ _FAULT_KEYS = {
     "isError",
     "message",
     "ok",
+    "reason",
     "status",
     "success",
 }
@@ -77,6 +78,7 @@ _PROBLEM_KEYS = {
     "type",
 }
 """What errors of HTTP have besides as objects, those of RFC 9457 among them."""
+_FAILURES = ("fail", "failed", "failure")
 _HTTP_ERROR = re.compile(r"[45]\d\d")
 _SHOWS_TEXT = re.compile(
     r"(?<![a-z])(?:read|cat|view|search|grep|contents?|logs?)(?![a-z])", re.IGNORECASE
@@ -103,11 +105,8 @@ def fault(tool: ToolSpec, arguments: dict[str, Any], result: str) -> bool:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The object that a text is in JSON; empty if it is none."""
-    try:
-        data = json.loads(text) if text.startswith("{") else {}
-    except (ValueError, RecursionError):
-        return {}
+    """The object that a text is, in JSON or as Python prints it; empty if it is none."""
+    data = value_of(text) if text.startswith("{") else None
     return data if isinstance(data, dict) else {}
 
 
@@ -122,11 +121,14 @@ def _is_fault(tool: ToolSpec, arguments: dict[str, Any], text: str, data: dict[s
         name for name, value in data.items() if name not in arguments or arguments[name] != value
     }
     more -= _FAULT_KEYS
+    if not tool.read_only:  # `"data": null` says nothing of what was done
+        more = {name for name in more if data[name] not in (None, "", [], {})}
+    said = data.get("error") or data.get("errors")
     status = data.get("status", data.get("statusCode"))
     http = _HTTP_ERROR.fullmatch(str(status)) and ("message" in data or "title" in data)
     return bool(
-        (not more and (data.get("error") or status == "error" or _is_flagged(data)))
-        or (data.keys() <= _FAULT_KEYS and status in ("failed", "failure"))  # else of what it is
+        (not more and (said or status == "error" or _is_flagged(data)))
+        or (data.keys() <= _FAULT_KEYS and status in _FAILURES)  # else of what it is
         or (http and more <= _PROBLEM_KEYS)
     )
 

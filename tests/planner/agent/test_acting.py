@@ -12,6 +12,7 @@ from replies import beside_record, conclusion, deed, found, steps, was_done
 from planner.checks.guards.sources import candidates, not_named, unseen, without_guesses
 from planner.checks.guards.widening import siblings
 from planner.events import ApprovalAsked
+from planner.protocol import Limits
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
 
 pytestmark = pytest.mark.anyio
@@ -45,10 +46,15 @@ def office(**results: list[str | ToolResult]) -> DictionaryPool:
 
 
 async def acted(
-    prompt: str, *turns: dict[str, Any], pool: DictionaryPool, policy: Policy = Policy.ALLOW
+    prompt: str,
+    *turns: dict[str, Any],
+    pool: DictionaryPool,
+    policy: Policy = Policy.ALLOW,
+    **request: Any,
 ) -> Ran:
     read = Fast(deed("office"))
-    return await planned(read, *turns, pool=pool, prompt=prompt, policy=policy, approver=approve)
+    request |= {"prompt": prompt, "policy": policy}
+    return await planned(read, *turns, pool=pool, approver=approve, **request)
 
 
 async def test_an_id_is_chosen_among_those_that_were_found() -> None:
@@ -251,6 +257,21 @@ Found:
 - general: closed since 2024-05-01\
 """,
         )
+    )
+
+
+async def test_a_change_that_is_not_due_may_be_the_last_call() -> None:
+    ran = await acted(
+        "Cancel the room general if it is still open",
+        steps(("Look", "read_room"), ("Cancel it", "cancel")),
+        {"room": "general"},
+        {"tool": None},
+        conclusion("The room general has been closed since 2024-05-01.", success=False),
+        pool=office(read_room=["general: closed since 2024-05-01"]),
+        limits=Limits(iterations=2),
+    )
+    assert (ran.state.status, ran.state.reason) == snapshot(
+        ("partial", "cancel was not called: by what was looked up, nothing is to be done")
     )
 
 

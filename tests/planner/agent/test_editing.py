@@ -20,6 +20,7 @@ from inline_snapshot import snapshot
 from replies import conclusion, deed, plan, was_done
 
 from planner.events import ApprovalAsked, PlanMade
+from planner.protocol import Limits
 from planner.tools import Approval, Outcome, Policy, Safety, ToolResult, ToolSpec
 
 pytestmark = pytest.mark.anyio
@@ -340,6 +341,12 @@ async def test_what_has_nothing_to_do_with_the_request_stays() -> None:
         **ALLOWED,
     )
     assert pool.files["gates.py"] == GATES.replace("= 8", "= 9")
+
+
+async def test_a_change_may_take_all_calls_that_there_are() -> None:
+    ran = await hours(files(EDIT), limits=Limits(iterations=1))
+    assert (ran.state.status, ran.state.reason) == ("answered", None)
+    assert ran.state.answer.startswith("gates.py\n```diff\n")
 
 
 async def test_a_change_that_takes_more_calls_than_there_are_is_not_begun() -> None:

@@ -198,6 +198,28 @@ async def test_the_items_of_a_list_do_not_stand_for_several_arguments() -> None:
     assert ran.state.status == "not_found"
 
 
+async def test_numbers_that_were_found_are_given_as_numbers() -> None:
+    orders = spec("list_orders", "day", upstream="city")
+    details = of_each("get_orders", "order_ids")
+    details.input_schema["properties"]["order_ids"]["items"] = {"type": "integer"}
+    listed = json.dumps([{"order_id": 12}, {"order_id": 13}])
+    pool = DictionaryPool(
+        {},
+        specs=[orders, details],
+        results={"list_orders": [listed], "get_orders": ["[]", "12 is late, 13 is not."]},
+    )
+    await asked(
+        steps(("Read the orders", "get_orders")),
+        {"order_ids": [7]},
+        {"tool": "list_orders"},
+        {"day": "Monday"},
+        found("Order 12 is late."),
+        pool=pool,
+        prompt="Which order of Monday is late?",
+    )
+    assert pool.calls[-1] == ("get_orders", {"order_ids": [12, 13]})
+
+
 @pytest.mark.parametrize("choice", [None, "list_cafes"])
 async def test_a_look_up_is_made_once_where_nothing_is_found_for_it(choice: str | None) -> None:
     pool = city(get_menu_of_cafes=["{}"], list_cafes=["Cafes: \n"])

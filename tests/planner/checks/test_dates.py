@@ -68,3 +68,10 @@ def test_the_arguments_of_a_call_are_written_so() -> None:
     }
     written = {"start": "2024-05-19T12:00:00", "title": "2024-05-19T12:00:00"}
     assert coerced(written, schema) == written | {"start": "2024-05-19 12:00"}
+
+
+def test_a_format_that_cannot_be_read_changes_nothing_else() -> None:
+    described = {"type": "string", "description": "An interval, YYYY-MM-DD/YYYY-MM-DD"}
+    schema = {"properties": {"range": described, "limit": {"type": "integer"}}}
+    written = {"range": "2024-05-01/2024-05-09", "limit": "5"}
+    assert coerced(written, schema) == written | {"limit": 5}

@@ -588,6 +588,16 @@ CHANGE = spec("open_cover", "entity", safety=Safety.WRITE)
         (spec("get_logs", "service", safety=Safety.WRITE), "Error: disk full", False),
         (CHANGE, '{"id": 7, "error": null, "status": "open"}', False),
         (CHANGE, "Error: device unavailable", True),
+        (CHANGE, "Error deleting event: it is locked", True),
+        (OTHER, "Error deleting event: it is locked", False),
+        (CHANGE, '{"error": "Event is locked", "data": null}', True),
+        (CHANGE, '{"errors": [{"message": "Event is locked"}]}', True),
+        (CHANGE, '{"errors": [], "id": 7}', False),
+        (CHANGE, '{"status": "error", "message": "locked", "data": null}', True),
+        (CHANGE, '{"status": "fail", "message": "locked"}', True),
+        (CHANGE, '{"status": "failed", "reason": "locked"}', True),
+        (CHANGE, "{'success': False, 'message': 'Event is locked'}", True),
+        (CHANGE, "{'success': True, 'message': 'Event was deleted'}", False),
     ],
 )
 async def test_what_counts_as_an_error(tool: ToolSpec, text: str, is_fault: bool) -> None:

@@ -104,3 +104,13 @@ other.py-14-z
 )
 def test_lines_are_read_as_searches_print_them(result: str, hits: list[str]) -> None:
     assert [f"{path}:{line}:{text}" for path, line, text in of_search(result)] == hits
+
+
+@pytest.mark.parametrize("line", [" " * 40_000 + "x", "/" * 40_000 + "(", "-1" * 40_000])
+def test_long_lines_are_passed_over(line: str) -> None:
+    """In quadratic time, each takes half a minute."""
+    assert of_search(f"a.py:1:x\n{line}")[0] == Hit("a.py", 1, "x")
+
+
+def test_a_number_of_thousands_of_digits_is_no_line() -> None:
+    assert of_search(f"a.py:{'1' * 5000}:x\na.py:2:y") == [Hit("a.py", 2, "y")]

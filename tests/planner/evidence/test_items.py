@@ -20,6 +20,7 @@ def _numbered(count: int) -> str:
         ("请完成：1、查询余额 2、转账 50 元", "请完成：", ["查询余额", "转账 50 元"]),
         ("请回答：1、X在哪里？2、Y是多少？", "请回答：", ["X在哪里？", "Y是多少？"]),
         ("Do\n1) a\n\n2) b\n\nThanks!", "Do", ["a\nThanks!", "b\nThanks!"]),
+        ("Do\r\n1) a\r\n2) b\r\n\r\nThanks!", "Do", ["a\nThanks!", "b\nThanks!"]),
         ("Compare version 1. and 2. please", None, []),
         ("Step 1. do x. Step 2. do y.", None, []),
         ("Only this: 1. one", None, []),

@@ -20,6 +20,8 @@ FILE = {"type": "file", "name": "a.py"}
         ("[1] a\n[2] b", set()),
         ('["src", "README.md"]', set()),
         ("[1, null]", set()),
+        ("2024", set()),
+        ("true", set()),
     ],
 )
 def test_folders_are_known_by_their_marks(result: str, folders: set[str]) -> None:

@@ -243,3 +243,10 @@ def test_the_code_block_of_a_reply_is_what_was_written() -> None:
     assert block_in("```md\na\n```sh\nb\n```\nc\n```", fences=True) == "a\n```sh\nb\n```\nc\n"
     assert block_in("```\ncut short", fences=False) == "cut short"
     assert block_in("NOTHING", fences=False) == ""
+
+
+def test_many_renamed_lines_are_told_apart() -> None:
+    old = "".join(f"use(gate, {number})\n" for number in range(3000))
+    renamed_lines = old.replace("gate", "door")  # line by line with each other, they take an hour
+    edit = Edit(PATH, old, renamed_lines)
+    assert (edit.lost, edit.added) == (old.splitlines(), renamed_lines.splitlines())

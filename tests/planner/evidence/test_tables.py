@@ -421,3 +421,16 @@ def test_names_that_sql_does_not_tell_apart_differ() -> None:
     assert joined == [{"_": 1, "__2": 1}]
     with pytest.raises(QueryError, match="it finds bytes"):
         query([found], "SELECT CAST(_ AS BLOB) FROM _sqlite_query")
+
+
+def test_values_that_json_does_not_have_are_texts() -> None:
+    printed = [{"id": n, "icon": b"\x89PNG", "tags": {"b", "a"}} for n in range(3)]
+    assert made(str(printed)).definition == snapshot(
+        "CREATE TABLE issues (id NUMERIC /* 0 */, icon TEXT /* '\"b''\\\\x89PNG''\"' */, tags TEXT /* 'a, b' */)"
+    )
+
+
+@pytest.mark.parametrize("value", ["0x" + "f" * 4000, "[" * 985 + "]" * 985])
+def test_what_cannot_be_read_is_no_table(value: str) -> None:
+    listed = f"[{{'id': {value}}}, {{'id': 2}}, {{'id': 3}}]"
+    assert table("issues", listed) is None
