@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from planner.checks.claims import claims, holds
 from planner.checks.guards.arguments import takes_path
@@ -40,18 +40,14 @@ MAX_IRRELEVANT_CHARS = 3
 """Words of the request with no more characters than this make no result relevant."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class Hypothesis(_Frozen):
+class Hypothesis(BaseModel, frozen=True):
     """What a deep decision believed, and the call that tests it. Empty in fast mode."""
 
     belief: str = ""
     test: str = ""
 
 
-class ActionApproval(_Frozen):
+class ActionApproval(BaseModel, frozen=True):
     """The decision on a call whose tool is not read-only."""
 
     safety: Safety
@@ -60,7 +56,7 @@ class ActionApproval(_Frozen):
     reason: str
 
 
-class ActionToolCall(_Frozen):
+class ActionToolCall(BaseModel, frozen=True):
     """One tool call."""
 
     name: str
@@ -86,7 +82,7 @@ class ActionToolCall(_Frozen):
     )
 
 
-class Action(_Frozen):
+class Action(BaseModel, frozen=True):
     """One iteration: a tool call, and the decision on its result."""
 
     iteration: int = Field(description="From 0.")

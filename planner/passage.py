@@ -1,11 +1,9 @@
 """A passage: lines of one source that belong together."""
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 
-class Passage(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
+class Passage(BaseModel, frozen=True):
     source: str
     """The file's path; for other results the tool, with what it was asked."""
     first: int

@@ -20,10 +20,8 @@ Mode = Literal["fast", "deep"]
 """How much the model writes for a decision; `planner.actions.mode` chooses."""
 
 
-class Limits(BaseModel):
+class Limits(BaseModel, frozen=True, extra="forbid"):
     """The limits of a run. When one is reached, the run still answers from what was found."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     iterations: int = Field(default=10, ge=1, le=100)
     """Tool calls that a model chooses, each with one decision; the last one has to conclude. The
@@ -35,9 +33,7 @@ class Limits(BaseModel):
     takes some 15,000: a run of 50 iterations needs this, and `seconds`, raised with them."""
 
 
-class RunRequest(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class RunRequest(BaseModel, frozen=True, extra="forbid"):
     prompt: str
     """The user's question or task. The client's own system prompt never comes here."""
     said_before: str = ""

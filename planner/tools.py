@@ -130,10 +130,8 @@ def read_only(tools: Iterable[ToolSpec]) -> list[ToolSpec]:
     return [tool for tool in tools if tool.read_only]
 
 
-class ToolResult(BaseModel):
+class ToolResult(BaseModel, frozen=True):
     """The result of a call. `text` is complete; the planner shortens it for a prompt."""
-
-    model_config = ConfigDict(frozen=True)
 
     outcome: Outcome
     text: str
@@ -182,10 +180,8 @@ DecidedBy = Literal["policy", "person", "timeout", "no_way_to_ask"]
 asked."""
 
 
-class Approval(BaseModel):
+class Approval(BaseModel, frozen=True):
     """The decision on the call of a tool that is not read-only."""
-
-    model_config = ConfigDict(frozen=True)
 
     approved: bool
     by: DecidedBy

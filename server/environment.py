@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 
-class Environment(BaseModel):
+class Environment(BaseModel, frozen=True):
     """What a variable says; None where it is unset or empty. The settings check the values."""
-
-    model_config = ConfigDict(frozen=True)
 
     project: str | None = Field(default=None, validation_alias="PLANLOOM_PROJECT")
     """The folder that questions are about; `--project` wins over it. Default: the working folder,

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import chain
 from math import fsum, log
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from planner.checks.claims import (
     adds_words,
@@ -66,10 +66,8 @@ all rows: any small count is the number of some line."""
 _PLACE = re.compile(r"(.+):(\d+)(?:-\d+)?")
 
 
-class Evidence(BaseModel):
+class Evidence(BaseModel, frozen=True):
     """A passage or tool result that supports the answer."""
-
-    model_config = ConfigDict(frozen=True)
 
     iteration: int
     step: int

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from os.path import commonprefix
 from typing import Any, Literal, Protocol, TypedDict
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from planner.models.encoder import Encoder
 
@@ -31,9 +31,7 @@ class ChatRequest:
     """Receives the text piece by piece while it is written."""
 
 
-class Reply(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
+class Reply(BaseModel, frozen=True):
     text: str
     finish: Literal["stop", "length"] = "stop"
     prompt_tokens: int

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import anyio
 from anyio import from_thread, to_thread
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from planner.errors import ModelUnavailable
 from planner.text import whole
@@ -31,10 +31,8 @@ MAX_VECTORS = 4096
 DECIMALS = 4
 
 
-class Likeness(BaseModel):
+class Likeness(BaseModel, frozen=True):
     """How close each of some texts is to a question: the cosine of their vectors, -1 to 1."""
-
-    model_config = ConfigDict(frozen=True)
 
     scores: list[float]
 

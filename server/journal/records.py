@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from planner.events import EVENT, Event, FinalStatus, RunStarted
 from planner.protocol import RunRequest, Steering
@@ -54,10 +54,8 @@ class Entry:
         return EVENT.validate_python(self.data)
 
 
-class RunSetup(BaseModel):
+class RunSetup(BaseModel, frozen=True):
     """What a run was begun with. It can only be resumed with the same models."""
-
-    model_config = ConfigDict(frozen=True)
 
     planloom: str
     fast: str
@@ -151,14 +149,12 @@ class RunSummary:
         )
 
 
-class Letter(BaseModel):
+class Letter(BaseModel, frozen=True):
     """A message to the server that drives a run.
 
     `cancel`: end it. `attend`: a client that can ask a person follows it. `answer`: a person's
     answer to its question. `steer`: what a person or the caller says to it.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     run_id: str
     kind: Literal["cancel", "attend", "answer", "steer"]

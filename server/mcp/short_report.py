@@ -6,7 +6,7 @@ whole report (`server.views.report`) is at `run://` and in `get_run` with `whole
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from planner import events
 from planner.state import RunState, Status
@@ -59,10 +59,8 @@ class Citation(BaseModel):
     lines: list[str]
 
 
-class ShortReport(BaseModel):
+class ShortReport(BaseModel, title="Run"):
     """A run so far or in the end; what is empty is left out."""
-
-    model_config = ConfigDict(title="Run")
 
     status: Status | Literal["interrupted"] = Field(
         description="answered; partial: see reason and unsupported; not_found; refused: a change "

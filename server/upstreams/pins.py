@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from mcp_types import Tool
 from platformdirs import user_state_path
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from server.config import UpstreamSettings
 from server.text import clean, digest, one_line
@@ -53,10 +53,8 @@ delete from pins where upstream = ? and pinned is null and tool not in (
 _WRITE = "insert or replace into pins (upstream, tool, pinned, proposed, at) values (?, ?, ?, ?, ?)"
 
 
-class Definition(BaseModel):
+class Definition(BaseModel, frozen=True):
     """The parts of a tool's definition that decisions depend on."""
-
-    model_config = ConfigDict(frozen=True)
 
     description: str
     input_schema: dict[str, Any]

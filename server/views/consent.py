@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from planner.errors import RequestError
 from planner.events import ApprovalAsked, ApprovalDecided
@@ -41,10 +41,8 @@ MEANING = {  # of the classes that approval is asked for
 }
 
 
-class Waiting(BaseModel):
+class Waiting(BaseModel, frozen=True):
     """A call that waits until a person has approved or declined it."""
-
-    model_config = ConfigDict(frozen=True)
 
     run_id: str
     digest: str = Field(description="Of the run and this very call: an answer is bound to it.")

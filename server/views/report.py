@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from planner.actions import MAX_RESULT_CHARS, Action, actions
 from planner.checks.citations import Evidence, evidence
@@ -104,10 +104,8 @@ class Spared(BaseModel):
     answer_tokens: int
 
 
-class Report(BaseModel):
+class Report(BaseModel, title="Report"):
     """Everything about a run, so far or in the end."""
-
-    model_config = ConfigDict(title="Report")
 
     run_id: str
     goal: Goal = Field(default="answer", description="What was asked of it last.")
