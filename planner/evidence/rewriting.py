@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rapidfuzz import fuzz
 
 from planner.evidence.passages import of_file, split_lines
-from planner.evidence.ranking import defined_in, ranked
+from planner.evidence.ranking import defined_in, indentation, ranked
 from planner.evidence.words import tokens, words
 from planner.passage import Passage
 
@@ -225,12 +225,14 @@ def _still(before: Sequence[str], after: Sequence[str], common: Sequence[Match])
         for number in range(each.size)
         if before[each.a + number].strip()
     }
-    shifts = {one: _depth(after[other]) - _depth(before[one]) for one, other in pairs.items()}
+    shifts = {
+        one: indentation(after[other]) - indentation(before[one]) for one, other in pairs.items()
+    }
     first = next((one for one, other in pairs.items() if other == 0 and shifts[one] < 0), None)
     if first is not None:
         others = {shift for one, shift in shifts.items() if one != first}
-        within = [_depth(line) for line in after[1:] if line.strip()]
-        if 0 in others or (not others and within and min(within) > _depth(before[first])):
+        within = [indentation(line) for line in after[1:] if line.strip()]
+        if 0 in others or (not others and within and min(within) > indentation(before[first])):
             del pairs[first]
     return pairs
 
@@ -246,7 +248,9 @@ def _moved(
     has changed, or those beside a line, added or gone, that makes them so, such as `if late:`. A
     model that writes the whole deeper, or with other spaces, means nothing by it. `within`: from
     the first to the last line that was written again; what was not written around it stays."""
-    shifts = {one: _depth(after[other]) - _depth(before[one]) for one, other in still.items()}
+    shifts = {
+        one: indentation(after[other]) - indentation(before[one]) for one, other in still.items()
+    }
     differ = {one for one, shift in shifts.items() if shift}
     if any(map(_has_tabs, [*before, *after])):
         return set()
@@ -262,7 +266,7 @@ def _moved(
     for is_moved, run in groupby(solid, differ.__contains__):
         numbers = [*run]
         below = next((each for each in solid if each > numbers[-1]), len(before))
-        depths = [_depth(before[each]) for each in numbers]
+        depths = [indentation(before[each]) for each in numbers]
         beside = [each for each in meant if above <= each[2] and each[1] <= below]
         if is_moved and shifts[numbers[0]] > 0:
             lines = [line for *_, start, stop in beside for line in after[start:stop]]
@@ -270,23 +274,19 @@ def _moved(
         else:
             lines = [line for _, first, last, *_ in beside for line in before[first:last]]
             wanted = min(depths) + shifts.get(numbers[0], 0)
-        if is_moved and any(line.strip() and _depth(line) == wanted for line in lines):
+        if is_moved and any(line.strip() and indentation(line) == wanted for line in lines):
             moved.update(numbers)
         above = numbers[-1] + 1
     return moved
 
 
 def _has_tabs(line: str) -> bool:
-    return "\t" in line[: _depth(line)]
-
-
-def _depth(line: str) -> int:
-    return len(line) - len(line.lstrip())
+    return "\t" in line[: indentation(line)]
 
 
 def _indents(one: str, other: str) -> tuple[str, str]:
     """How two lines begin that are equal but for that."""
-    return one[: _depth(one)], other[: _depth(other)]
+    return one[: indentation(one)], other[: indentation(other)]
 
 
 def _indented(line: str, wanted: str, written: str) -> str:
