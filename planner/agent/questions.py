@@ -176,7 +176,7 @@ class Asker:
 
     async def _select(self, role: Role, question: str, choice: Schema) -> str | None:
         said = await self.calls.ask(
-            role, question, schemas.selection(choice), protocol.Selection, SELECTION_TOKENS
+            role, question, schemas.closed(tool=choice), protocol.Selection, SELECTION_TOKENS
         )
         return said.tool
 

@@ -56,9 +56,8 @@ class Sender:
                 continue
             others = next(filter(None, (widening.siblings(value, each) for each in lists)), [])
             if others:
-                self._record_guard(
-                    "siblings", f"{tool.name} is called for {', '.join(others)} as well"
-                )
+                message = f"{tool.name} is called for {', '.join(others)} as well"
+                self.emit(GuardTripped(guard="siblings", message=message))
                 results = {value: result}
                 for other in others:
                     results[other] = await self.send(tool, arguments | {name: other})
@@ -73,7 +72,8 @@ class Sender:
         result = await self.pool.call(tool, arguments)
         if result.outcome is Outcome.SUCCESS and fault(tool, arguments, result.text):
             first = result.text.strip().partition("\n")[0][:200]
-            self._record_guard("error_text", f"{tool.name} said as a success: {first}")
+            message = f"{tool.name} said as a success: {first}"
+            self.emit(GuardTripped(guard="error_text", message=message))
             return result.model_copy(update={"outcome": Outcome.FAILURE})
         return result
 
@@ -89,7 +89,7 @@ class Sender:
         tried, seconds = [], result.seconds
         for wider in tries:
             message = f"Nothing for {compact(arguments)}; looking for {compact(wider)}"
-            self._record_guard("empty", message)
+            self.emit(GuardTripped(guard="empty", message=message))
             if earlier := repeats.repeated(self.state, tool, wider):
                 again = ToolResult(outcome=Outcome.SUCCESS, text=earlier.result)
             else:
@@ -105,9 +105,6 @@ class Sender:
             return result.model_copy(update={"seconds": seconds})
         text = f"{NOTHING}{''.join(tried)}." if tried else result.text
         return ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
-
-    def _record_guard(self, guard: str, message: str) -> None:
-        self.emit(GuardTripped(guard=guard, message=message))
 
 
 def nothing_in(result: ToolResult) -> bool:

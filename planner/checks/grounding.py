@@ -244,11 +244,6 @@ def query_written(state: RunState) -> bool:
     return any(call.role == "query" for call in state.ledger[state.part.calls :])
 
 
-def unqueried(state: RunState) -> bool:
-    """Whether queries were written, and none has found anything."""
-    return query_written(state) and not queries(state)
-
-
 def found_row(state: RunState) -> dict[str, Any]:
     """The only row that the newest query of a list has found; empty if it has found more."""
     made = queries(state)
@@ -265,7 +260,7 @@ def queried(state: RunState) -> list[str]:
 def otherwise_queried(state: RunState, answer: str) -> str | None:
     """Why queries of the results speak against an answer: one makes another number, or none was
     found for a list, of which small models miss half when they read it."""
-    if unqueried(state):
+    if query_written(state) and not queries(state):
         return "The answer was read from a list, and no query confirms it"
     found = queried(state)
     if len(found) == 1 and is_number(found[0]) and not tells(answer, found):

@@ -43,10 +43,6 @@ def or_none(names: Sequence[str]) -> Schema:
     return {"enum": [*names, None]}
 
 
-def selection(choice: Schema) -> Schema:
-    return closed(tool=choice)
-
-
 def tools(names: Sequence[str]) -> Schema:
     return closed(tools={"type": "array", "items": one_of(names), "minItems": 1, "maxItems": 3})
 
@@ -126,15 +122,6 @@ def conclude() -> Schema:
     )
 
 
-def tool_calls(choice: Schema) -> Schema:
-    call = closed(prompt=text(240), tool=choice)
-    return {"type": "array", "items": call, "minItems": 1, "maxItems": MAX_CALLS}
-
-
-def later_steps() -> Schema:
-    return {"type": "array", "items": text(120), "maxItems": 4}
-
-
 def plan(tools: Sequence[str], purpose: PlanFor) -> Schema:
     """Steps with the tool that each calls, if it is not for a question."""
     step = closed(
@@ -150,23 +137,26 @@ def iteration_decision(
     `planned`: the next step is the first of the later ones, and need not be said again. In deep
     mode with three fields more, in every branch: they are written before the decision, and a branch
     without them would be decided against by writing them."""
+    call = closed(prompt=text(240), tool=choice)
+    calls = {"type": "array", "items": call, "minItems": 1, "maxItems": MAX_CALLS}
+    later_steps = {"type": "array", "items": text(120), "maxItems": 4}
     assessed: Schema = {}
     if mode == "deep":
         assessed = {"assessment": text(240), "belief": text(160), "critique": text(160)}
     stay = {
         **assessed,
         "decision": {"const": "stay"},
-        "later_steps": later_steps(),
+        "later_steps": later_steps,
         **({"notes": text(MAX_STRING_CHARS)} if noted else {}),
-        "tool_calls": tool_calls(choice),
+        "tool_calls": calls,
     }
     move_on = {
         **assessed,
         "decision": one_of(["move_on", "give_up"]),
-        "later_steps": later_steps(),
+        "later_steps": later_steps,
         "notes": text(MAX_STRING_CHARS),
         "objective": text(160),
-        "tool_calls": tool_calls(choice),
+        "tool_calls": calls,
     }
     conclusion = {**assessed, **conclude()["properties"]}
     optional = {"later_steps", "objective"} if planned else {"later_steps"}

@@ -241,7 +241,8 @@ def data_schema_problem(schema: Schema) -> str | None:
         validator.check_schema(schema, format_checker=validator.FORMAT_CHECKER)
         for part in _objects(schema):
             reference = part.get("$ref", "#")
-            if isinstance(reference, str) and not _leads(reference, schema):
+            inside = reference == "#" or not isinstance(reference, str)
+            if not inside and resolve(reference, schema) is None:
                 where = "leads to nothing in it; other documents are not fetched"
                 return f"the reference {reference!r} {where}"
         simplified(schema)
@@ -250,10 +251,6 @@ def data_schema_problem(schema: Schema) -> str | None:
     except UNUSABLE as error:
         return f"it is too deep or too large ({error})"
     return None
-
-
-def _leads(reference: str, schema: Schema) -> bool:
-    return reference == "#" or resolve(reference, schema) is not None
 
 
 def named(schema: Schema) -> list[Any]:

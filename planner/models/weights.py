@@ -214,7 +214,7 @@ async def fetch(
         raise ModelUnavailable(f"{model} needs more packages. Run: {EMBEDDED_EXTRA}")
     target = _place(model, cache)
     work = target.with_suffix(".partial")
-    report = progress or _silent
+    report = progress or (lambda done, total: None)
     problems: list[str] = []
     try:
         if await to_thread.run_sync(_is_good, target, weights):
@@ -256,10 +256,6 @@ def cached(model: str) -> Path | None:
 def _place(model: str, cache: Path | None = None) -> Path:
     folder = cache or platformdirs.user_cache_path("planloom") / "models"
     return folder / f"{model.replace(':', '-')}.gguf"
-
-
-def _silent(done: int, total: int | None) -> None:
-    """For callers that do not want the progress."""
 
 
 def _is_good(target: Path, weights: Weights) -> bool:
