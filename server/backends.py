@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from planner.agent import warming
 from planner.errors import EMBEDDED_EXTRA, ModelUnavailable
 from planner.models.base import ChatModel, ChatRequest, ModelAround, Models, Reply
 from planner.models.encoder import MiniLM
@@ -62,7 +61,8 @@ class Backend:
         if not (self._settings.warm_up and await self._no_download()):
             return None
         models = await self()
-        await warming.load(models)
+        for model in models.distinct:
+            await model.load()
         return models
 
     async def _no_download(self) -> bool:

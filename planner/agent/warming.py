@@ -1,4 +1,4 @@
-"""What can be done before the first run is asked for: the models are loaded, and read the
+"""What can be done before the first run is asked for, once the models are loaded: they read the
 instructions."""
 
 from planner.evidence.tool_ranking import Ranking
@@ -7,12 +7,6 @@ from planner.prompts.texts import system
 from planner.tools import ToolPool, read_only
 
 READY: Message = {"role": "user", "content": "Are you ready?"}
-
-
-async def load(models: Models) -> None:
-    """Have both models loaded. Raises `ModelError`."""
-    for model in models.distinct:
-        await model.load()
 
 
 async def read_instructions(models: Models, pool: ToolPool) -> None:

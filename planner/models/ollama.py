@@ -221,11 +221,6 @@ class OllamaModel:
         async for _ in self._client.chat_records(self._body([], self._options)):
             pass
 
-    async def unload(self) -> None:
-        body = {**self._body([], self._options), "keep_alive": 0}
-        async for _ in self._client.chat_records(body):
-            pass
-
     async def aclose(self) -> None:
         """Close the client, for every model that shares it. The model stays loaded."""
         await self._client.aclose()
@@ -298,7 +293,8 @@ async def unload(host: str | None, names: Collection[str], context_tokens: int) 
     """Unload these models. Raises `ModelError`."""
     async with OllamaClient(host) as client:
         for name in set(names):
-            await OllamaModel(name, client, context_tokens=context_tokens).unload()
+            # An empty chat that keeps the model for no time unloads it.
+            await OllamaModel(name, client, context_tokens=context_tokens, keep_alive=0).load()
 
 
 @contextlib.contextmanager
