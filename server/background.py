@@ -19,3 +19,9 @@ async def background_tasks() -> AsyncIterator[TaskGroup]:
     finally:
         tasks.cancel_scope.cancel()
         await tasks.__aexit__(None, None, None)
+
+
+async def cancel_on(event: anyio.Event, scope: anyio.CancelScope) -> None:
+    """Wait for the event, and cancel the scope then."""
+    await event.wait()
+    scope.cancel()

@@ -48,6 +48,7 @@ from planner.tools import (
     ToolSpec,
     strictest,
 )
+from server.background import cancel_on
 from server.variables import HIDDEN
 from server.views import consent
 from server.views.consent import Waiting, visible
@@ -117,7 +118,7 @@ class Question:
         self._asked += 1
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._withdraw, tasks.cancel_scope)
+                tasks.start_soon(cancel_on, self.closed, tasks.cancel_scope)
                 try:
                     asked = ctx.session.elicit_form(self.message, self.form, ctx.request_id)
                     self.answer(await asked)
@@ -128,10 +129,6 @@ class Question:
                 tasks.cancel_scope.cancel()
         finally:
             self._asked -= 1
-
-    async def _withdraw(self, scope: anyio.CancelScope) -> None:
-        await self.closed.wait()
-        scope.cancel()
 
     def request(self) -> ElicitRequest:
         self._asked += 1

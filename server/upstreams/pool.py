@@ -19,7 +19,7 @@ from planner.tools import (
     UpstreamState,
     UpstreamStatus,
 )
-from server.background import background_tasks
+from server.background import background_tasks, cancel_on
 from server.config import Settings, UpstreamSettings
 from server.upstreams import results
 from server.upstreams.launch import Launcher
@@ -157,7 +157,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
             ):
                 async with anyio.create_task_group() as tasks:
                     for upstream in self._upstreams.values():
-                        tasks.start_soon(_changed, upstream, tasks.cancel_scope)
+                        tasks.start_soon(cancel_on, upstream.changed, tasks.cancel_scope)
 
     async def ready(self, timeout: float) -> bool:  # noqa: ASYNC109  a bound, not a failure
         return await _settled(self._upstreams.values(), timeout)
@@ -293,8 +293,3 @@ async def _settled(upstreams: Iterable[Upstream], timeout: float) -> bool:  # no
                 await upstream.changed.wait()
         return True
     return False
-
-
-async def _changed(upstream: Upstream, scope: anyio.CancelScope) -> None:
-    await upstream.changed.wait()
-    scope.cancel()
