@@ -47,14 +47,11 @@ class ListChanges(Middleware):
             if tool.name == "plan_and_answer":
                 tool.description = PLAN_AND_ANSWER.format(project=project)
         if before != [(tool.description, tool.annotations) for tool in tools]:
-            await self._tell()
-
-    async def _tell(self) -> None:
-        async with anyio.create_task_group() as tasks:
-            for connection in list(self._connections):
-                tasks.start_soon(_told, connection)
+            async with anyio.create_task_group() as clients:
+                for connection in list(self._connections):
+                    clients.start_soon(_tell, connection)
 
 
-async def _told(connection: Connection) -> None:
+async def _tell(connection: Connection) -> None:
     with anyio.move_on_after(SEND_SECONDS):
         await connection.send_tool_list_changed()

@@ -170,7 +170,7 @@ class Engine:
     def _followed(self, run_id: str, caller: str, kept: Run | None) -> Run | None:
         """The caller's run as another server drives it. `kept` is this server's own copy, which has
         ended here; a followed copy with no more parts than it has is out of date."""
-        followed = self._peers.followed(run_id)
+        followed = self._peers.followed.get(run_id)
         if followed is None or followed.caller != caller:
             return None
         if kept and len(followed.state.parts) <= len(kept.state.parts):

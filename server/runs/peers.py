@@ -27,15 +27,12 @@ class Peers:
 
     def __init__(self, journal: Journal, tasks: TaskGroup) -> None:
         self._journal, self._tasks = journal, tasks
-        self._followed: dict[str, Run] = {}
+        self.followed: dict[str, Run] = {}
         """Those that somebody has asked for here."""
-
-    def followed(self, run_id: str) -> Run | None:
-        return self._followed.get(run_id)
 
     def follow(self, run: Run, known: int) -> None:
         """Add to a run what its server records. `known`: how many entries of it are known."""
-        self._followed[run.id] = run
+        self.followed[run.id] = run
         self._mirror(run)
         self._tasks.start_soon(self._follow, run, known)
 
@@ -64,8 +61,8 @@ class Peers:
         finally:
             if question := run.approvals.question:
                 question.closed.set()
-            if self._followed.get(run.id) is run:
-                del self._followed[run.id]
+            if self.followed.get(run.id) is run:
+                del self.followed[run.id]
 
     def _mirror(self, run: Run) -> None:
         if question := run.approvals.mirror():

@@ -305,13 +305,9 @@ def _next_number(match: re.Match[str]) -> str:
 def lines_from_zero(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments whose line numbers count from 1, counting from 0; 0 and negatives stay."""
     return {
-        name: value - 1 if name in _LINE_ARGUMENTS and _is_line(value) else value
+        name: value - 1 if name in _LINE_ARGUMENTS and type(value) is int and value > 0 else value
         for name, value in arguments.items()
     }
-
-
-def _is_line(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def one_based_schema(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,12 +22,6 @@ SERENA = "serena-agent==2.1.0"
 """The version whose tools, texts and line numbers `upstreams.yaml` was written against."""
 
 
-def serena_home(project: Path) -> Path:
-    """The directory with Serena's files about this project, in the user's cache."""
-    digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
-    return user_cache_path("planloom") / "serena" / digest
-
-
 def configuration(home: Path) -> str:
     """The text of `serena_config.yml`. Jedi serves Python, for the default server would be
     downloaded at the first start; it answers to the name only if `python` gives way to it."""
@@ -81,7 +75,8 @@ def main() -> None:
     if not project.is_dir():
         sys.exit(f"{project} is not a directory; name the project's folder")
     command, servers = fetched()
-    home = serena_home(project)
+    digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
+    home = user_cache_path("planloom") / "serena" / digest
     # Without this directory Serena would take settings from a `.serena` in the project.
     (home / "project").mkdir(parents=True, exist_ok=True)
     (home / "serena_config.yml").write_text(configuration(home), encoding="utf-8")
