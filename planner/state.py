@@ -389,9 +389,7 @@ class RunState:
     @property
     def newest_prompt(self) -> int:
         """Tokens of the newest prompt and its reply."""
-        return (
-            self.ledger[-1].prompt_tokens + self.ledger[-1].generated_tokens if self.ledger else 0
-        )
+        return sum(call.prompt_tokens + call.generated_tokens for call in self.ledger[-1:])
 
     @property
     def own_words(self) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from planner.evidence.context import RESULTS_KEPT
@@ -116,12 +116,8 @@ def unique(names: Sequence[str]) -> list[str]:
     """Names that differ for SQL, which reads `Name` and `name` alike."""
     found: dict[str, str] = {}
     for name in names:
-        numbered = (f"{name}_{number}" for number in count(2))
-        free = (
-            name
-            if name.lower() not in found
-            else next(each for each in numbered if each.lower() not in found)
-        )
+        tries = chain([name], (f"{name}_{number}" for number in count(2)))
+        free = next(each for each in tries if each.lower() not in found)
         found[free.lower()] = free
     return [*found.values()]
 

@@ -56,26 +56,12 @@ _FAILED = re.compile(r"(?:Failed|Unable) to |[Ee]rror [a-z]+ing ")
 _MARK = re.compile(r"[^\w\x00-\x7f]+\s*")
 """What may stand before an error, such as a cross."""
 _FAULT_KEYS = {
-    "code",
-    "details",
-    "error",
-    "errors",
-    "isError",
-    "message",
-    "ok",
-    "reason",
-    "status",
+    *("code", "details", "error", "errors", "isError", "message", "ok", "reason", "status"),
     "success",
 }
 _PROBLEM_KEYS = {
-    "detail",
-    "documentation_url",
-    "instance",
-    "object",
-    "request_id",
-    "statusCode",
-    "title",
-    "type",
+    *("detail", "documentation_url", "instance", "object", "request_id", "statusCode"),
+    *("title", "type"),
 }
 """What errors of HTTP have besides as objects, those of RFC 9457 among them."""
 _FAILURES = ("fail", "failed", "failure")
