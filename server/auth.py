@@ -123,12 +123,7 @@ class _LetIn:
         connection = HTTPConnection(scope)  # the provider's middleware has read its token
         app = self.app
         if not connection.user.is_authenticated:
-            app = refusal(
-                401,
-                NO_TOKEN,
-                "invalid_api_key",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
+            app = refusal(401, NO_TOKEN, "invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
         elif not has_required_scope(connection, self.scopes):
             needed = f"The token needs the scopes {', '.join(self.scopes)}."
             app = refusal(403, needed, "insufficient_scope")

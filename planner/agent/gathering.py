@@ -23,29 +23,9 @@ from planner.evidence.hits import Hit
 from planner.evidence.listing import paths_in
 from planner.evidence.outline import outline
 from planner.evidence.passages import file_text, of_file
-from planner.evidence.ranking import (
-    NOT_COMPARED,
-    Alike,
-    defined,
-    named_in,
-    ranked,
-    undefined,
-)
-from planner.evidence.search_terms import (
-    MAX_TERMS,
-    absent,
-    in_any_case,
-    searches,
-    spelled_out,
-)
-from planner.evidence.selection import (
-    fitting,
-    foremost,
-    selected,
-    size,
-    subjects,
-    with_uses,
-)
+from planner.evidence.ranking import NOT_COMPARED, Alike, defined, named_in, ranked, undefined
+from planner.evidence.search_terms import MAX_TERMS, absent, in_any_case, searches, spelled_out
+from planner.evidence.selection import fitting, foremost, selected, size, subjects, with_uses
 from planner.evidence.words import tokens
 from planner.passage import Passage
 from planner.state import Iteration

@@ -10,15 +10,7 @@ from planner.agent.gathering import Gatherer
 from planner.agent.questions import Asker
 from planner.agent.steps import Steps
 from planner.checks.citations import MIN_NEW, guessed, likelier, said_by_one
-from planner.checks.claims import (
-    agree,
-    beyond,
-    both,
-    claims,
-    name_in,
-    telling,
-    without_lines,
-)
+from planner.checks.claims import agree, beyond, both, claims, name_in, telling, without_lines
 from planner.checks.grounding import (
     borne_out,
     found_row,

@@ -353,11 +353,7 @@ class Caller:
         )
 
     def record_text(
-        self,
-        iteration: Iteration,
-        arguments: dict[str, Any],
-        outcome: Outcome,
-        text: str,
+        self, iteration: Iteration, arguments: dict[str, Any], outcome: Outcome, text: str
     ) -> None:
         """What keeps a call from going out, or comes from the record, as its result."""
         self.record_result(iteration, arguments, ToolResult(outcome=outcome, text=text))

@@ -116,9 +116,7 @@ def summary(tools: Sequence[str]) -> Schema:
 
 def conclude() -> Schema:
     return closed(
-        decision={"const": "conclude"},
-        final_answer=text(1200),
-        success={"type": "boolean"},
+        decision={"const": "conclude"}, final_answer=text(1200), success={"type": "boolean"}
     )
 
 

@@ -388,6 +388,5 @@ def weight(source: str, asked: set[str]) -> float:
     if MADE in source.split("/")[:-1] and MADE not in asked:
         return MADE_SHARE
     return min(
-        (share for told, share in BESIDE_SOURCE if told & parts and not told & asked),
-        default=1.0,
+        (share for told, share in BESIDE_SOURCE if told & parts and not told & asked), default=1.0
     )

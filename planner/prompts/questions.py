@@ -184,10 +184,7 @@ def plan(state: RunState, likely: Sequence[ToolSpec] = (), purpose: PlanFor = "q
 
 
 def decide(
-    state: RunState,
-    mode: Mode = "fast",
-    noted: bool = False,
-    problem: str | None = None,
+    state: RunState, mode: Mode = "fast", noted: bool = False, problem: str | None = None
 ) -> str:
     """The next decision; `problem` is what the decision before ignored."""
     question = fill(

@@ -97,9 +97,7 @@ def main() -> None:
 
 
 @app.callback(invoke_without_command=True)
-def planloom(
-    version: Annotated[bool, _option("--version", "Print the version.")] = False,
-) -> None:
+def planloom(version: Annotated[bool, _option("--version", "Print the version.")] = False) -> None:
     """A planning agent for small local models, as an MCP server."""
     if version:
         from importlib.metadata import version as installed

@@ -23,15 +23,7 @@ from server.journal import journal_for
 from server.journal.base import LETTER_SECONDS, Journal
 from server.journal.records import Letter, RunSummary, StoredRun
 from server.text import clean, one_line, status_in_words
-from server.views.consent import (
-    SHORT_ID,
-    Waiting,
-    consent,
-    not_taken,
-    outcome,
-    visible,
-    waiting,
-)
+from server.views.consent import SHORT_ID, Waiting, consent, not_taken, outcome, visible, waiting
 from server.views.report import Report, report
 from server.views.report_text import markdown
 from server.views.transcript import transcript

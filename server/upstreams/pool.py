@@ -11,14 +11,7 @@ from anyio.abc import TaskGroup
 
 from planner.checks.guards.decisions import unknown_tool
 from planner.state import RunState
-from planner.tools import (
-    Outcome,
-    PoolAround,
-    ToolResult,
-    ToolSpec,
-    UpstreamState,
-    UpstreamStatus,
-)
+from planner.tools import Outcome, PoolAround, ToolResult, ToolSpec, UpstreamState, UpstreamStatus
 from server.background import background_tasks, cancel_on
 from server.config import Settings, UpstreamSettings
 from server.upstreams import results

@@ -16,10 +16,7 @@ UNKNOWN = "It may have been done or not, and is not made again; look with a tool
 
 
 def repeated(
-    state: RunState,
-    tool: ToolSpec,
-    arguments: dict[str, Any],
-    outcome: Outcome = Outcome.SUCCESS,
+    state: RunState, tool: ToolSpec, arguments: dict[str, Any], outcome: Outcome = Outcome.SUCCESS
 ) -> Iteration | None:
     """The last iteration that made this call, or an equal one, with this outcome. One from before a
     change, or for an earlier request, does not count: its result may be outdated, and what failed

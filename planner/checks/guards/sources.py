@@ -9,13 +9,7 @@ from rapidfuzz import fuzz, process
 
 from planner.checks.claims import claims, holds, is_value, numbers_in
 from planner.checks.forms import is_path
-from planner.checks.grounding import (
-    chosen,
-    gathered,
-    given_paths,
-    leaves,
-    strings,
-)
+from planner.checks.grounding import chosen, gathered, given_paths, leaves, strings
 from planner.checks.guards.amounts import Numbers
 from planner.checks.guards.arguments import parameter, takes_path
 from planner.checks.guards.results import empty
