@@ -242,7 +242,8 @@ class _Run:
             case "conclude":
                 return None
             case "step":
-                return await self.single_step()
+                await self.single_step()
+                return None
             case "plan":
                 self.asker.may_change = True
                 await self.gatherer.gather(self.request.prompt)
@@ -326,7 +327,7 @@ class _Run:
             said = {name for name in said if is_name(name) or name.casefold() in spelled}
         return bool(said)
 
-    async def single_step(self) -> Conclude | None:
+    async def single_step(self) -> None:
         """The one tool call of a `step` request, and what it means. Where no tool is named, the
         request is read for whether it wants a change: a call that reads would not be one."""
         await self.steps.begin_single()
@@ -339,11 +340,10 @@ class _Run:
             tool = await self.asker.select_tool()
         if tool is None:
             self.emit(ToolSelected(tool=None, prompt=self.request.prompt))
-            return None
+            return
         call = Call(prompt=self.request.prompt, tool=tool)
         await self.caller.call(call, given=self.request.arguments)
         await self.querier.query()
-        return None
 
     async def do(self) -> Conclude | None:
         """A change or another action, planned with the passages in view that the request leads

@@ -155,28 +155,26 @@ class Caller:
         choices: Mapping[str, Sequence[str]],
     ) -> "tuple[ToolSpec, dict[str, Any]] | Refusal":
         """The tool and the arguments of a call, or why it may not run."""
-        name, arguments = call.tool, given
         more = self.asker.prompts.see_more(self.state)
-        tool = find(name, [*self.tools, more] if more else self.tools)
+        tool = find(call.tool, [*self.tools, more] if more else self.tools)
         if tool is None:
-            return Refusal("unknown_tool", unknown_tool(name, self.read_only))
+            return Refusal("unknown_tool", unknown_tool(call.tool, self.read_only))
         if refused := not_allowed(tool, self.policy):
             return Refusal("not_allowed", refused)
         if not (tool.read_only or self.asker.may_change or given is not None):
             unplanned = f"{tool.name} may change something, and only a planned step may do that."
             return Refusal("not_allowed", unplanned)
-        if arguments is None:
-            written = await self.write_arguments(iteration, _narrowed(tool, choices), problem)
-            if isinstance(written, str):
-                return Refusal("arguments", f"The arguments do not fit: {written}")
-            if problem and not tool.read_only:
-                before = self.state.iterations[iteration.number - 1].arguments
-                if instead := sources.instead_of_said(before, written, self.state.user_words):
-                    return Refusal("arguments", f"The request says {instead}.")
-            arguments = written
-        else:
-            self.record_arguments(iteration, arguments, by)
-        return tool, arguments
+        if given is not None:
+            self.record_arguments(iteration, given, by)
+            return tool, given
+        written = await self.write_arguments(iteration, _narrowed(tool, choices), problem)
+        if isinstance(written, str):
+            return Refusal("arguments", f"The arguments do not fit: {written}")
+        if problem and not tool.read_only:
+            before = self.state.iterations[iteration.number - 1].arguments
+            if instead := sources.instead_of_said(before, written, self.state.user_words):
+                return Refusal("arguments", f"The request says {instead}.")
+        return tool, written
 
     async def write_arguments(
         self, iteration: Iteration, tool: ToolSpec, problem: str | None
