@@ -252,7 +252,7 @@ def _moved(
         one: indentation(after[other]) - indentation(before[one]) for one, other in still.items()
     }
     differ = {one for one, shift in shifts.items() if shift}
-    if any(map(_has_tabs, [*before, *after])):
+    if any("\t" in line[: indentation(line)] for line in (*before, *after)):
         return set()
     if not changes:
         return differ if 2 * len(differ) <= len(still) else set()
@@ -278,10 +278,6 @@ def _moved(
             moved.update(numbers)
         above = numbers[-1] + 1
     return moved
-
-
-def _has_tabs(line: str) -> bool:
-    return "\t" in line[: indentation(line)]
 
 
 def _indents(one: str, other: str) -> tuple[str, str]:

@@ -96,7 +96,9 @@ class Ranking:
         compared = [number for number in order[:MAX_COMPARED] if scores[number] > 0]
         if self._encoder is None or len(compared) < 2:
             return scores
-        texts = [_in_words(self.tools[number]) for number in compared]
+        tools = [self.tools[number] for number in compared]
+        told = (f"{tool.name.replace('_', ' ')}: {tool.description}" for tool in tools)
+        texts = [each[:MAX_COMPARED_CHARS] for each in told]
         try:
             likeness = await self._encoder.likeness(query, texts)
         except ModelUnavailable:  # gathering says so; tools are needed before a run can begin
@@ -123,11 +125,6 @@ class Ranking:
 def shown_whole(tools: Sequence[ToolSpec]) -> bool:
     """Whether a pool is small enough to be shown whole."""
     return len(tools) <= MAX_SHOWN
-
-
-def _in_words(tool: ToolSpec) -> str:
-    """What a tool is for, as a text."""
-    return f"{tool.name.replace('_', ' ')}: {tool.description}"[:MAX_COMPARED_CHARS]
 
 
 def _document(tool: ToolSpec) -> Counter[str]:

@@ -24,7 +24,6 @@ from server.upstreams.redaction import Redactor
 from server.upstreams.sessions import Session, UpstreamClient
 from server.upstreams.side_channel import NONE, SideChannel
 from server.upstreams.stdio import StdioTransport
-from server.variables import Expanded
 
 # Their records repeat whatever an upstream printed and the URLs called, tokens included.
 for _name in ("mcp.client", "httpx2", "httpcore2"):
@@ -76,11 +75,12 @@ class Connection:
                 self._launch, self.log, redactor.redact_message
             )
         self._redactor = redactor
+        roots = [root.get_secret_value() for root in settings.roots]
         self.client = UpstreamClient(
             transport,
             self._asked if settings.questions else None,
             name=name,
-            roots=[_as_uri(root) for root in settings.roots] or None,
+            roots=[Path(root).expanduser().as_uri() for root in roots] or None,
             log_handler=self._logged,
             message_handler=self._heard,
             init_timeout=settings.start_timeout_s,
@@ -204,10 +204,6 @@ class Connection:
     def log_tail(self) -> str:
         words = self._stdio.last_words if self._stdio else ""
         return "\n".join(clean(words).strip().splitlines()[-MAX_LOG_LINES:])
-
-
-def _as_uri(root: Expanded) -> str:
-    return Path(root.get_secret_value()).expanduser().as_uri()
 
 
 def _ready_log(path: Path) -> None:

@@ -36,7 +36,8 @@ def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
         tries = [everywhere | {tool.text_argument: each} for each in (pattern, *_loosened(pattern))]
     elif mask:
         written = str(arguments.get(mask, ""))
-        loose = f"*{_stem(written.rpartition('/')[2].strip('*?'))}*".replace("**", "*")
+        name = written.rpartition("/")[2].strip("*?")
+        loose = f"*{name.rpartition('.')[0] or name}*".replace("**", "*")
         if "**/" in tool.model_dump_json():  # without it, only the top folder is looked at
             loose = f"**/{loose}"
         tries = [everywhere | {mask: each} for each in (written, loose)]
@@ -132,10 +133,6 @@ def _one_up(arguments: dict[str, Any]) -> dict[str, Any]:
 def _parent(path: str) -> str:
     parent = path.rstrip("/").rpartition("/")[0]
     return parent or ("/" if path.startswith("/") else ".")
-
-
-def _stem(name: str) -> str:
-    return name.rpartition(".")[0] or name
 
 
 def _loosened(pattern: str) -> list[str]:
