@@ -7,6 +7,7 @@ Schema and fails on the rest, or ignores it. What is lost here is checked afterw
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote
 
 Schema = dict[str, Any]
 
@@ -110,11 +111,14 @@ def resolve(reference: str, root: Schema) -> Any:
     if not reference.startswith("#/"):
         return None
     node: Any = root
-    for part in reference[2:].split("/"):
+    for part in unquote(reference[2:]).split("/"):
         key = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(node, dict) or key not in node:
+        if isinstance(node, list) and key.isdecimal() and int(key) < len(node):
+            node = node[int(key)]
+        elif isinstance(node, dict) and key in node:
+            node = node[key]
+        else:
             return None
-        node = node[key]
     return node
 
 

@@ -68,7 +68,9 @@ class Draft:
             reply = from_json(said, allow_partial="trailing-strings")
         except ValueError:  # the model's server does not hold the schema; it is asked once more
             return "", False
-        answer = reply.get("final_answer", "") if isinstance(reply, dict) else ""
+        answer = reply.get("final_answer") if isinstance(reply, dict) else None
+        if not isinstance(answer, str):
+            return "", False
         return answer, self._reply.rstrip().endswith("}")
 
 

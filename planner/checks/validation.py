@@ -212,16 +212,17 @@ _FLAGS = {"exclusiveMinimum", "exclusiveMaximum"}
 
 def _plain(node: Any) -> Any:
     """The schema without what would get around the bounds: another dialect's validator (`$schema`),
-    and patterns of names with what depends on them; and without the flags of draft 4, which later
-    ones have numbers for."""
+    what was not evaluated, and patterns of names with what depends on them; and without the flags
+    of draft 4, which later ones have numbers for."""
     if isinstance(node, list):
         return [_plain(part) for part in node]
     if not isinstance(node, dict):
         return node
-    left_out = {"$schema"}
+    left_out = {"unevaluatedItems", "unevaluatedProperties"}
+    left_out |= {"$schema"} if isinstance(node.get("$schema"), str) else set()  # else a property
     left_out |= {each for each in _FLAGS & node.keys() if isinstance(node[each], bool)}
     if "patternProperties" in node:
-        left_out |= {"patternProperties", "additionalProperties", "unevaluatedProperties"}
+        left_out |= {"patternProperties", "additionalProperties"}
     return {key: _plain(part) for key, part in node.items() if key not in left_out}
 
 

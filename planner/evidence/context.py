@@ -76,7 +76,8 @@ def readable(result: str) -> str:
         return result
     except ValueError:
         head, brace, rest = result.partition("\n{")  # some say something before their JSON
-        if not brace or len(head) > MAX_HEAD_CHARS:
+        lines = head.startswith("{") or "\n{" in rest  # an object in each
+        if not brace or lines or len(head) > MAX_HEAD_CHARS:
             return result
         return f"{head}\n{readable('{' + rest)}"
 

@@ -264,12 +264,16 @@ def _windows(
     yield _Unit(start, last, heading)
 
 
+_FENCE = re.compile(r"(`{3,}|~{3,})(.*)")
+
+
 def _sections(lines: Sequence[str]) -> Iterator[_Unit]:
     """The paragraphs of a document under their headings; a code block is one paragraph."""
     headings: list[tuple[int, int]] = []  # the level and the line of each
     underlines: dict[str, int] = {}
     start: int | None = None
-    fenced = False
+    fence = ""
+    """The mark that the code block around began with."""
 
     def ended(end: int) -> Iterator[_Unit]:
         if start is None:
@@ -294,14 +298,17 @@ def _sections(lines: Sequence[str]) -> Iterator[_Unit]:
     for number, line in enumerate(lines):
         under = bool(headings) and headings[-1][1] == number - 1 and line.startswith("~")
         underline = under and not _MARK.match(lines[number - 1])
-        if line.lstrip().startswith(("```", "~~~")) and not underline:
-            fenced = not fenced
-        level = 0 if fenced else _level(lines, number, underlines)
+        if (mark := _FENCE.match(line.lstrip())) and not underline:
+            if not fence:
+                fence = mark[1]
+            elif mark[1].startswith(fence) and not mark[2].strip():
+                fence = ""
+        level = 0 if fence else _level(lines, number, underlines)
         if level:
             yield from ended(number - 1)
             headings = [*(each for each in headings if each[0] < level), (level, number)]
             start = number
-        elif not line.strip() and not fenced and start is not None:
+        elif not line.strip() and not fence and start is not None:
             if _size(lines, start, number) >= MIN_UNIT:
                 yield from ended(number - 1)
                 start = None

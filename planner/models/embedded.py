@@ -29,7 +29,7 @@ from pydantic import BaseModel, ValidationError
 
 from planner.errors import EMBEDDED_EXTRA, ContextExceeded, ModelError, ModelUnavailable
 from planner.models.base import ChatRequest, Message, Reply
-from planner.models.http import lines
+from planner.models.http import lines, sendable
 
 WORKER = (
     sys.executable,
@@ -287,7 +287,7 @@ class EmbeddedModel:
         """
         begin, end = worker.begin_turn, worker.end_turn
         pieces: list[int | str] = []
-        for message in messages:
+        for message in sendable(messages):
             pieces += [begin, f"{message['role']}\n{message['content']}", end, "\n"]
         pieces += [begin, "assistant\n"]
         response = await worker.client.post(

@@ -144,7 +144,7 @@ class OllamaClient(http.ServerClient):
             if isinstance(record, dict) and "error" in record:
                 raise self.refusal(http.innermost(record["error"]), None, name)
             return ChatReply.model_validate(record)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ModelError(
                 f"What answers at {self.url} does not speak Ollama's protocol "
                 f"({type(error).__name__}); set OLLAMA_HOST to the address of an Ollama server."

@@ -37,7 +37,7 @@ class _Delta(BaseModel):
 
 
 class _Choice(BaseModel):
-    delta: _Delta = _Delta()
+    delta: _Delta | None = None
     finish_reason: str | None = None
 
 
@@ -46,8 +46,8 @@ class _PromptDetails(BaseModel):
 
 
 class _Usage(BaseModel):
-    prompt_tokens: int
-    completion_tokens: int = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
     prompt_tokens_details: _PromptDetails | None = None
 
 
@@ -55,14 +55,14 @@ class _Timings(BaseModel):
     """What llama.cpp reports besides, in milliseconds."""
 
     cache_n: int | None = None
-    prompt_ms: float
-    predicted_ms: float
+    prompt_ms: float = 0.0
+    predicted_ms: float = 0.0
 
 
 class _Chunk(BaseModel):
     """One event of a reply's stream. One has a `finish_reason`; it or a later one the `usage`."""
 
-    choices: list[_Choice] = []
+    choices: list[_Choice] | None = None
     usage: _Usage | None = None
     timings: _Timings | None = None
 
@@ -279,9 +279,9 @@ class OpenAIModel:
         async with contextlib.aclosing(self._client.chunks(body)) as chunks:
             async for chunk in chunks:
                 usage, timings = chunk.usage or usage, chunk.timings or timings
-                for choice in chunk.choices[:1]:
+                for choice in (chunk.choices or [])[:1]:
                     finish = choice.finish_reason or finish
-                    if text := choice.delta.content:
+                    if text := choice.delta and choice.delta.content:
                         first = first or time.monotonic()
                         pieces.append(text)
                         if on_text is not None:
@@ -293,7 +293,8 @@ class OpenAIModel:
             )
         ended = time.monotonic()
         read = first or ended
-        counted = usage.prompt_tokens if usage else None
+        counted = _told(usage.prompt_tokens if usage else None)
+        generated = _told(usage.completion_tokens if usage else None)
         if counted is not None:
             self._client.check_whole(self.name, messages, counted, self.context_tokens)
         details = usage.prompt_tokens_details if usage else None
@@ -307,7 +308,7 @@ class OpenAIModel:
             counted,
             cached,
             finish="length" if finish == "length" else "stop",
-            generated_tokens=usage.completion_tokens if usage else len(whole) // 4,
+            generated_tokens=generated or len(whole) // 4,
             prefill_seconds=timings.prompt_ms / 1000 if timings else read - begun,
             decode_seconds=timings.predicted_ms / 1000 if timings else ended - read,
         )
@@ -320,6 +321,11 @@ class OpenAIModel:
     async def aclose(self) -> None:
         """Close the client, for every model that shares it. The model stays loaded."""
         await self._client.aclose()
+
+
+def _told(count: int | None) -> int | None:
+    """A count of tokens; None for one that is missing or cannot be true."""
+    return count if count and count > 0 else None
 
 
 def alternating(messages: Sequence[Message]) -> list[Message]:

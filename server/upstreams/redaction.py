@@ -22,6 +22,11 @@ _MIN_ENCODED_CHARS = 8
 _MIN_BASE64_CHARS = 10
 
 
+_PATH = re.compile(r"^(?:/[\w.-]*/|/[a-z]+$|[\\~])|://")
+"""What a value with the name of a secret may be instead; Base64 may begin with a slash, too."""
+_PERCENT = re.compile(r"%[0-9A-F]{2}")
+
+
 class Redactor:
     """Removes the secrets of all upstreams from the texts of one of them."""
 
@@ -65,7 +70,7 @@ def _is_password(value: str) -> bool:
     """Whether the value is more than a word: `hunter2` is, `postgres` is not."""
     kinds = (str.isalpha, str.isdigit, lambda each: not each.isalnum())
     mixed = sum(any(map(kind, value)) for kind in kinds) > 1
-    return len(value) >= _MIN_PASSWORD_CHARS and mixed and not re.search(r"^[/\\~]|://", value)
+    return len(value) >= _MIN_PASSWORD_CHARS and mixed and not _PATH.search(value)
 
 
 def _password_in(value: str) -> str | None:
@@ -91,13 +96,21 @@ def _expression(secret: str) -> str:
     return whole if len(secret) >= MIN_TOKEN_CHARS else rf"(?<!\w){whole}(?!\w)"
 
 
+_IN_HTML = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "&<>"})
+
+
 def _spellings(secret: str) -> set[str]:
-    """The secret as written in JSON, URLs, hexadecimal, and Base64 of a text around it."""
+    """The secret as written in JSON, also by PHP and Go, in URLs, also by JavaScript, in
+    hexadecimal, and in Base64 of a text around it."""
     if len(secret) < _MIN_ENCODED_CHARS:
         return set()
     data = secret.encode("utf-8", "replace")
     spelled = {json.dumps(secret, ensure_ascii=ascii)[1:-1] for ascii in (True, False)}
-    spelled |= {quote(data), quote(data, safe=""), quote_plus(data), data.hex(), data.hex().upper()}
+    spelled |= {each.replace("/", "\\/") for each in spelled}
+    spelled |= {each.translate(_IN_HTML) for each in spelled}
+    in_urls = {quote(data), quote(data, safe=""), quote(data, safe="!'()*"), quote_plus(data)}
+    spelled |= in_urls | {_PERCENT.sub(lambda hex: hex[0].lower(), each) for each in in_urls}
+    spelled |= {data.hex(), data.hex().upper()}
     for before in range(3):
         # What depends on the bytes before and after is left out.
         encoded = base64.b64encode(bytes(before) + data).decode()

@@ -257,8 +257,11 @@ class StdioTransport(ClientTransport):
             while True:
                 chunk = await process.stderr.receive(CHUNK)
                 whole, end, self._line = (self._line + chunk).rpartition(b"\n")
-                if len(self._line) > CHUNK:
-                    whole, end, self._line = whole + end + self._line, b"\n", b""
+                if len(self._line) > CHUNK:  # at a blank, which no secret is cut at
+                    blank = max(self._line.rfind(b" "), self._line.rfind(b"\r")) + 1
+                    cut = blank or len(self._line)
+                    whole += end + self._line[:cut]
+                    end, self._line = b"\n", self._line[cut:]
                 self._write(whole + end)
         except (anyio.EndOfStream, anyio.ClosedResourceError):
             self._write(self._line)

@@ -546,3 +546,27 @@ def test_what_no_engine_here_knows_is_left_to_the_tool(node: Any) -> None:
     """Patterns of ECMAScript, and the flags of JSON Schema's draft 4."""
     value: Any = "a" if node["type"] == "string" else 1
     assert validation.problem({"a": value}, {"type": "object", "properties": {"a": node}}) is None
+
+
+def test_a_schema_of_many_ifs_is_not_checked_for_hours() -> None:
+    definitions: dict[str, Any] = {
+        f"d{n}": {"if": True, "then": {"$ref": f"#/$defs/d{n + 1}"}, "$ref": f"#/$defs/d{n + 1}"}
+        for n in range(40)
+    }
+    schema = {"unevaluatedProperties": False, "$ref": "#/$defs/d0", "$defs": definitions}
+    schema["$defs"]["d40"] = {}  # type: ignore[index]
+    told = validation.problem({"x": 1}, schema)
+    assert told == "the schema itself cannot be used (OverflowError)"
+
+
+def test_a_property_may_be_called_like_a_keyword() -> None:
+    properties = {"$schema": {"type": "string"}}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    assert validation.problem({"$schema": "x"}, schema) is None
+
+
+@pytest.mark.parametrize("reference", ["#/properties/a/anyOf/1", "#/$defs/A%20B", "#/$defs/A B"])
+def test_what_a_reference_leads_to(reference: str) -> None:
+    target = {"type": "integer"}
+    root = {"properties": {"a": {"anyOf": [{}, target]}}, "$defs": {"A B": target}}
+    assert grammar.resolve(reference, root) == target

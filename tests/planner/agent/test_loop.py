@@ -32,10 +32,10 @@ from scripted_ollama import ScriptedOllama
 from serving import Place, text
 
 from planner import protocol
-from planner.agent.model_calls import REPLY_TOKENS
+from planner.agent.model_calls import REPLY_TOKENS, Draft
 from planner.agent.reading import MAY_LACK, NO_LINE
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
-from planner.events import BriefMade, PassagesGathered, PlanRevised, StepConcluded
+from planner.events import BriefMade, Event, PassagesGathered, PlanRevised, StepConcluded
 from planner.protocol import Limits, RunRequest
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
 from server.views.report import report
@@ -2028,3 +2028,11 @@ async def test_where_a_search_finds_too_much_each_word_is_searched_for_by_itself
     patterns = [arguments["pattern"] for name, arguments in pool.calls if name == "search"]
     assert patterns[2] == "(?i)bound"
     assert (ran.state.status, ran.state.answer) == ("answered", "The bound is 31.")
+
+
+@pytest.mark.parametrize("answer", [None, 5, True, ["a b"], {"a": 1}])
+def test_an_answer_that_is_no_text_is_not_shown(answer: Any) -> None:
+    shown: list[Event] = []
+    draft = Draft(shown.append, prose=False)
+    draft(json.dumps({"assessment": "no", "final_answer": answer}))
+    assert shown == []

@@ -109,3 +109,11 @@ def test_a_very_long_line_is_one_text() -> None:
 def test_the_lines_with_words_of_the_request_are_shown(request_: str, line: str) -> None:
     text = "\n".join(["something else that fills the room"] * 40 + [line] + ["and more of it"] * 40)
     assert line in shortened(text, 400, telling(request_), 0)
+
+
+@pytest.mark.parametrize("count", [3, 500])
+def test_json_lines_stay_as_they_are(count: int) -> None:
+    """However deep the stack is where they are read first."""
+    lines = "\n".join(json.dumps({"id": number, "name": "x"}) for number in range(count))
+    assert readable(lines) == lines
+    assert readable('Found:\n{"id": 7}') == "Found:\nid: 7"

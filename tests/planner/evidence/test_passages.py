@@ -335,3 +335,10 @@ def test_what_is_nested_without_end_is_cut_by_its_size() -> None:
     passages = of_file("a.yaml", "\n".join(lines))
     assert max(len(each.heading.split("\n")) for each in passages) == MAX_NESTED
     assert "\n".join(each.text for each in passages).split("\n") == lines
+
+
+def test_a_fence_within_a_longer_one_does_not_end_it() -> None:
+    inner = "````md\n```sh\n# not a heading\n```\n````"
+    text = f"# T\n\n{inner}\n\n```\n# c1\n```python\n# c2\n```\n# Real\nx"
+    found = of_file("a.md", text)
+    assert [each.text.splitlines()[0] for each in found] == ["# T", "# Real"]

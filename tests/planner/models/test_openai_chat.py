@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+import httpx
 import pytest
 from fastmcp import Client
 from hypothesis import given, settings
@@ -763,3 +764,23 @@ async def test_a_question_is_answered_with_a_real_server(
     assert report
     assert report["status"] == "answered", report
     assert "jobs/secret.py" in report["answer"]
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        '{"choices": null, "usage": {"prompt_tokens": 0, "completion_tokens": null}}',
+        '{"choices": [{"delta": null, "finish_reason": "stop"}], "usage": {}}',
+        '{"choices": [], "timings": {"prompt_n": 3}, "usage": {"prompt_tokens": -1}}',
+    ],
+)
+async def test_counts_that_cannot_be_true_are_estimated(chunk: str) -> None:
+    parts = ['{"choices": [{"delta": {"content": "yes"}, "finish_reason": "stop"}]}', chunk]
+    stream = "".join(f"data: {each}\n\n" for each in [*parts, "[DONE]"])
+    async with OpenAIClient("http://127.0.0.1:1/v1") as client:
+        answer = httpx.MockTransport(lambda request: httpx.Response(200, text=stream))
+        client.http = httpx.AsyncClient(transport=answer, base_url="http://127.0.0.1:1/v1")
+        model = OpenAIModel("m", client, context_tokens=200)
+        reply = await model.chat(ChatRequest([user("word " * 60)], max_tokens=4))
+    assert (reply.text, reply.finish) == ("yes", "stop")
+    assert reply.prompt_tokens > 0

@@ -249,3 +249,23 @@ def test_no_spelling_gives_a_token_away(secret: str, before: str, after: str) ->
         assert HIDDEN in hidden
         left = sum(len(part) for part in hidden.split(HIDDEN))
         assert left <= 4 * (len(before) + len(after)) // 3 + 8
+
+
+@pytest.mark.parametrize(
+    ("secret", "spelled"),
+    [
+        ("/Jalr7K7MDENGbPxRfiCYEXAMPLEKEYab", "/Jalr7K7MDENGbPxRfiCYEXAMPLEKEYab"),
+        ("s3cr!t(pw)*/9xyzABCD/efg", "s3cr!t(pw)*%2F9xyzABCD%2Fefg"),
+        ("p&ss<w>rd-1234567890", "p\\u0026ss\\u003cw\\u003erd-1234567890"),
+        ("abcdef/ghij+klmno1234==", "abcdef%2fghij%2bklmno1234%3d%3d"),
+        ("abcdef/ghij+klmno1234==", "abcdef\\/ghij+klmno1234=="),
+    ],
+)
+def test_spellings_of_other_languages(secret: str, spelled: str) -> None:
+    redactor = Redactor([upstream(secret, "API_KEY")])
+    assert redactor.redact_output(f"It is {spelled}.") == f"It is {HIDDEN}."
+
+
+def test_a_path_is_no_secret_whatever_its_name() -> None:
+    redactor = Redactor([upstream("/home/me/keys/id.pem", "KEY_FILE")])
+    assert redactor.redact_output("in /home/me/keys/id.pem") == "in /home/me/keys/id.pem"
