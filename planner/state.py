@@ -389,7 +389,9 @@ class RunState:
     @property
     def newest_prompt(self) -> int:
         """Tokens of the newest prompt and its reply."""
-        return sum(call.prompt_tokens + call.generated_tokens for call in self.ledger[-1:])
+        if not self.ledger:
+            return 0
+        return self.ledger[-1].prompt_tokens + self.ledger[-1].generated_tokens
 
     @property
     def own_words(self) -> str:

@@ -322,6 +322,7 @@ class Subject:
             told.append([])
             for number, (row, has) in enumerate(zip(source.rows, rows, strict=True)):
                 near = head.union(*rows[max(0, number - NEAR_ROWS) : number + NEAR_ROWS + 1])
+                # `fsum`, as the words of a set have no order: the sum must not depend on it.
                 told[-1].append(fsum(weights.get(word, 0) for word in [*has, *near]) / 2)
                 for name in filter(is_name, tokens(row)):
                     names[name] = max(names.get(name, 0), told[-1][-1] * BY_NAME)
