@@ -1,7 +1,8 @@
-"""Texts on one line, cut, counted, and as UTF-8 can hold them."""
+"""Texts on one line, cut, counted, compared, and as UTF-8 can hold them."""
 
 import json
 import textwrap
+from collections.abc import Sequence
 
 
 def flat(text: str) -> str:
@@ -22,6 +23,13 @@ def counted(count: int, noun: str) -> str:
 def indented(text: str, spaces: int) -> str:
     """The text with its further lines indented, so that they stay in a list's item."""
     return textwrap.indent(text.strip(), " " * spaces).lstrip()
+
+
+def begin_alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many words or lines both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    least = min(len(one), len(other))
+    return next((number for number, (mine, others) in pairs if mine != others), least)
 
 
 def whole(text: str) -> str:

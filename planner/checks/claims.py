@@ -17,7 +17,7 @@ from planner.evidence.words import (
     tokens,
     words,
 )
-from planner.text import flat
+from planner.text import begin_alike, flat
 
 MAX_NAME = 60
 """Characters of an answer that is a name as a whole."""
@@ -225,8 +225,7 @@ def agree(first: str, second: str, request: str) -> bool:
 def _is_put_into(short: Sequence[str], long: Sequence[str]) -> bool:
     """Whether one text is the other with a short word put into it, as "it is not on" is: most
     languages negate so. What an answer goes on to say stands at its end."""
-    pairs = enumerate(zip(short, long, strict=False))
-    same = next((place for place, (one, other) in pairs if one != other), len(short))
+    same = begin_alike(short, long)
     put_in = same < len(short) and [*short[same:]] == [*long[same + 1 :]]
     # An article or a preposition is shorter, or stands elsewhere too.
     return put_in and MIN_NEGATION <= len(long[same]) <= MAX_NEGATION and long[same] not in short

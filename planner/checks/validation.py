@@ -122,12 +122,10 @@ def narrowed(schema: Schema, choices: Mapping[str, Sequence[str]]) -> Schema:
         if not values or not kinds:
             continue
         about = {"description": properties[name].get("description", "")}
-        if "array" in kinds:
-            items = _kinds(properties[name].get("items"), schema)
-            told = [_coerced_value(each, items) for each in values]
-            properties[name] = about | {"type": "array", "items": {"enum": told}}
-        else:
-            properties[name] = about | {"enum": [_coerced_value(each, kinds) for each in values]}
+        several = "array" in kinds
+        kinds = _kinds(properties[name].get("items"), schema) if several else kinds
+        choice = {"enum": [_coerced_value(each, kinds) for each in values]}
+        properties[name] = about | ({"type": "array", "items": choice} if several else choice)
     return schema | {"properties": properties}
 
 

@@ -154,15 +154,13 @@ def _import_server(
     url = next((str(entry[key]) for key in URLS if entry.get(key)), None)
     if name.lower() == "planloom" or _is_planloom(words):
         raise _CannotImportError("it is Planloom itself, which would call itself")
+    called = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:MAX_NAME_CHARS]
     for own in shipped:
         marks = _SHIPPED.get(own)
-        if marks and any(map(marks.fullmatch, [*words, url or ""])):
+        if called.lower() == own or (marks and any(map(marks.fullmatch, [*words, url or ""]))):
             raise _CannotImportError(f"Planloom comes with its own {own}")
-    called = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:MAX_NAME_CHARS]
     if not called:
         raise _CannotImportError("its name has neither a letter a–z nor a digit")
-    if called.lower() in shipped:
-        raise _CannotImportError(f"Planloom comes with its own {called.lower()}")
     translator = _Translator(called, source, variables)
     settings = _over_http(entry, url, translator) if url else _over_stdio(entry, translator)
     try:

@@ -24,6 +24,7 @@ from mcp_types import Tool
 from platformdirs import user_state_path
 from pydantic import BaseModel
 
+from planner.text import begin_alike
 from server.config import UpstreamSettings
 from server.text import clean, digest, one_line
 
@@ -256,17 +257,10 @@ def _changed_text(what: str, old: str, new: str) -> list[str]:
     before, after = old.split(), new.split()
     if before == after:
         return [f"{what} has other spaces or line endings"]
-    start = _alike(before, after)
-    end = _alike(before[start:][::-1], after[start:][::-1])
+    start = begin_alike(before, after)
+    end = begin_alike(before[start:][::-1], after[start:][::-1])
     says = _quoted(_part(after, start, len(after) - end))
     return [f"{what} says {says}, and said {_quoted(_part(before, start, len(before) - end))}"]
-
-
-def _alike(before: Sequence[str], after: Sequence[str]) -> int:
-    """How many words both begin with."""
-    pairs = enumerate(zip(before, after, strict=False))
-    least = min(len(before), len(after))
-    return next((number for number, (one, other) in pairs if one != other), least)
 
 
 def _part(words: Sequence[str], start: int, end: int) -> str:
