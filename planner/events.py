@@ -123,8 +123,8 @@ class BriefMade(BaseEvent):
     """Words to search for, besides the request's own."""
     wants: Wants
     may_be_order: bool = False
-    """Whether it was read as an action first, for which the run has no tool: "Can you delete
-    it?"."""
+    """Whether it was read as an action first, for which the run has no tool ("Can you delete
+    it?"), or is a question whose plan has a change."""
     first: str = ""
     """A question of the request that is read for before the rest; empty if none is."""
     then: str = ""

@@ -358,7 +358,7 @@ class RunState:
 
     @property
     def may_be_order(self) -> bool:
-        """Whether the request may be an order for which the run has no tool."""
+        """Whether the request was read as a question, and may be an order."""
         return self.brief is not None and self.brief.may_be_order
 
     @property

@@ -42,6 +42,9 @@ ANSWERING = ("answer", "conclude")
 OWN_WORDS = "many of its words are in none of the passages that were read"
 OWN_QUERY = "it was found by a query that the model wrote; check its conditions"
 """Half of these answers are right (docs/experiments.md, "Lists as tables")."""
+MAY_BE_ORDER = (
+    "the request may also ask for a change, and nothing was changed; ask for the change by itself"
+)
 NO_TOOLS = "Nothing can be looked up: this run has no tools. Connect an upstream MCP server."
 NO_READING_TOOLS = (
     "Nothing can be looked up: none of the tools is marked as read-only, so each of them may "
@@ -148,6 +151,8 @@ class Ending:
         if status == "partial" and (rest := self._without_orders(answer)):
             answer = rest
             told = _paragraphs("Nothing was changed.", _said(answer))
+        elif self._orders_too and answer:
+            told = _paragraphs("Nothing was changed.", _said(told))
         elif self.best.nowhere and answer:
             told = _paragraphs(self.best.nowhere, _said(told))
         if formatted.problem:
@@ -223,6 +228,8 @@ class Ending:
             return Doubt(f"no result says {', '.join(other)}, unless in another unit")
         if in_own_words(self.state, answer):
             return Doubt(OWN_WORDS)
+        if self._orders_too:
+            return Doubt(MAY_BE_ORDER)
         rests_on_query = queries(self.state) and not self.changes.wanted
         return Doubt(OWN_QUERY) if rests_on_query else None
 
@@ -246,8 +253,14 @@ class Ending:
             succeeded = any(step.success for step in self.state.steps)
             return bool(self.changes.failed()) and not succeeded
         answer = conclusion.final_answer
-        may_say_so = self.state.may_be_order and bool(echoed(self.state, answer))
+        may_be_order = self.state.may_be_order and not self._orders_too
+        may_say_so = may_be_order and bool(echoed(self.state, answer))
         return self.changes.wanted or may_say_so or (repeats and self._may_be_missed)
+
+    @property
+    def _orders_too(self) -> bool:
+        """Whether a question may also be an order, which the run could carry out."""
+        return self.state.may_be_order and self.changes.possible
 
     @property
     def _may_be_missed(self) -> bool:

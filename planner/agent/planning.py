@@ -55,12 +55,40 @@ class Planner:
         self.missing = None
         self.finder.forget()
         plan = await self.plan()
+        if not self.asker.may_change and self.has_change(plan):
+            plan = await self.as_order(plan)
         while plan.steps and plan.steps[0].tool is None:  # nothing to call for it
             plan = plan.model_copy(update={"steps": plan.steps[1:]})
         decision: Decision | None = plan if plan.steps else None
         while decision is not None and not isinstance(decision, Conclude):
             decision = await self.carry_out(decision) or await self.next_decision()
         return decision
+
+    def has_change(self, plan: MakePlan) -> bool:
+        return any(map(self.changes_something, plan.steps))
+
+    def changes_something(self, step: PlannedStep) -> bool:
+        tool = self.asker.tools.get(step.tool or "")
+        return tool is not None and not tool.read_only
+
+    async def as_order(self, plan: MakePlan) -> MakePlan:
+        """The plan of a request that was read as a question and may be an order, as its plan has a
+        change. Without a question mark it is planned as an action, unless that plan changes
+        nothing. With one, only what reads is done, and the end says so."""
+        read = self.state.brief
+        assert read, "only a request that was read is planned as a question"
+        if not self.changes.asked:
+            self.emit(read.model_copy(update={"wants": "action"}))
+            self.asker.may_change = True
+            action = await self.plan()
+            if self.has_change(action):
+                return action
+            self.asker.may_change = False
+            self.emit(read)
+        else:
+            self.emit(read.model_copy(update={"may_be_order": True}))
+        reading = [step for step in plan.steps if not self.changes_something(step)]
+        return plan.model_copy(update={"steps": self.once_each(reading)})
 
     async def carry_out(self, decision: MakePlan | Stay | MoveOn) -> Conclude | None:
         """Make the next calls, each with the tool that is best for it by now. The answer, if a
@@ -161,6 +189,8 @@ class Planner:
             purpose = "action" if looks_up else "change"
         names = [tool.name for tool in choices]
         likely = await self.ranking.likeliest(query, names, LIKELY_TOOLS)
+        if purpose == "question":  # a change in its plan shows that it is an order
+            names = [tool.name for tool in self.asker.offered(changing=True)]
         plan = await self.asker.plan(names, likely, purpose)
         return plan.model_copy(update={"steps": self.once_each(plan.steps)})
 

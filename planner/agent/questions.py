@@ -247,12 +247,17 @@ class Asker:
 
     @property
     def choices(self) -> list[ToolSpec]:
-        """The tools that the next call may be of: `see_more` only when a result was cut, none whose
-        last calls brought nothing new, and none that can only bring what is in view."""
+        """The tools that the next call may be of."""
+        return self.offered(changing=self.may_change)
+
+    def offered(self, changing: bool) -> list[ToolSpec]:
+        """The tools that a call may be of, with those that are not read-only or without them:
+        `see_more` only when a result was cut, none whose last calls brought nothing new, and none
+        that can only bring what is in view."""
         more = self.prompts.see_more(self.state)
         tools = [*(self.tools[name] for name in self.state.offered), *([more] if more else [])]
         fruitless = repeats.left_out(self.state)
-        allowed = [tool for tool in tools if self.may_change or tool.read_only]
+        allowed = [tool for tool in tools if changing or tool.read_only]
         return [
             tool
             for tool in allowed

@@ -9,6 +9,7 @@ from in_memory import ALLOWED, DictionaryPool, Fast, Ran, approve, planned, spec
 from inline_snapshot import snapshot
 from replies import beside_record, conclusion, deed, found, steps, was_done
 
+from planner.agent.ending import MAY_BE_ORDER
 from planner.checks.guards.sources import candidates, not_named, unseen, without_guesses
 from planner.checks.guards.widening import siblings
 from planner.events import ApprovalAsked
@@ -350,6 +351,62 @@ async def test_an_order_read_as_a_question_is_not_told_as_done_with_what_was_fou
     )
     assert ran.state.status == status
     assert (ran.state.answer or "").partition("\n")[0] == told
+
+
+ASKS = {"search": ["events"], "wants": "short answer"}
+LOOK = ("Look for the event", "find_events")
+INVITE = ("Add Anna", "add_guest")
+
+
+async def test_an_order_read_as_a_question_is_planned_as_an_action() -> None:
+    """Its plan shows that it is one."""
+    pool = office(find_events=[EVENTS], add_guest=["Added."])
+    ran = await planned(
+        Fast(ASKS),
+        steps(LOOK, INVITE),
+        steps(LOOK, INVITE),
+        {"query": "Introduction"},
+        {"tool": "add_guest"},
+        {"guest": "anna@example.com", "event_id": "24"},
+        was_done("anna@example.com is a guest of 24."),
+        pool=pool,
+        prompt="anna@example.com should be a guest of 'Introduction', please.",
+        **ALLOWED,
+    )
+    assert pool.calls[-1] == ("add_guest", {"guest": "anna@example.com", "event_id": "24"})
+    assert ran.state.status == "answered"
+
+
+async def test_a_question_stays_one_if_a_plan_of_an_action_changes_nothing() -> None:
+    ran = await planned(
+        Fast(ASKS),
+        steps(LOOK, INVITE),
+        steps(LOOK),
+        {"query": "all"},
+        found("Introduction is event 24."),
+        pool=office(find_events=[EVENTS]),
+        prompt="Tell me the number of the event 'Introduction'.",
+        **ALLOWED,
+    )
+    assert [each.type for each in ran.events].count("plan_made") == 1
+    assert (ran.state.status, ran.state.answer) == ("answered", "Introduction is event 24.")
+
+
+async def test_what_a_question_may_also_order_is_not_done_and_that_is_said() -> None:
+    pool = office(find_events=[EVENTS])
+    ran = await planned(
+        Fast(ASKS),
+        steps(LOOK, INVITE),
+        {"query": "Introduction"},
+        found("Introduction is event 24."),
+        pool=pool,
+        prompt="Is there an event 'Introduction'? If so, add anna@example.com.",
+        **ALLOWED,
+    )
+    assert [name for name, _ in pool.calls] == ["find_events"]
+    assert (ran.state.status, ran.state.reason) == ("partial", MAY_BE_ORDER)
+    said = "Nothing was changed.\n\nThe model says:\nIntroduction is event 24."
+    assert ran.state.answer == said
 
 
 UNDONE = "Nothing was changed: no call that changes anything was made."
