@@ -61,8 +61,9 @@ _REFERENCE = re.compile(
 )
 _SCHEME = re.compile(r"(Bearer|Basic|Token|Bot|ApiKey) +(?=\S)", re.IGNORECASE)
 _OPTION = re.compile(r"(?P<dashes>-*)(?P<name>[\w.-]+)(?P<sign>[=:] *)(?P<value>.+)", re.DOTALL)
-_ASSIGNED = re.compile(rf"(?<![^\s;(\"'])\w*(?:{CALLED_SECRET.pattern})\w*=\S", CALLED_SECRET.flags)
-"""A variable with the name of a secret, within the text of a shell command."""
+_CALLED = rf"[\w-]*(?:{CALLED_SECRET.pattern})[\w-]*"
+_ASSIGNED = re.compile(rf"(?<![^\s;(\"'])(?:{_CALLED}[=:] *|-{_CALLED} +)\S", CALLED_SECRET.flags)
+"""A variable, header or option with the name of a secret, within the text of a shell command."""
 _PLACE = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\]|https?://")
 _TOKEN = re.compile(
     r"(?:sk-|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|eyJ)[\w.-]{8,}"
@@ -287,7 +288,9 @@ class _Translator:
         if match and CALLED_SECRET.search(match["name"]):
             own = bool(match["dashes"]) or ":" in match["sign"]  # not NAME=value
             value = self._value(match["name"], match["value"], key, own=own)
-            return f"{match['dashes']}{match['name']}{match['sign']}{value}"
+            return text[: match.start("value")] + value
+        if match and match["dashes"]:  # `--env=API_KEY=…`
+            return text[: match.start("value")] + self.argument(match["value"], key)
         rest = _REFERENCE.sub("", text)
         if _TOKEN.search(rest) or _has_credentials(rest) or _ASSIGNED.search(rest):
             return self._reference(key, text, key, own=True)

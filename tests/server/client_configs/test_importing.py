@@ -125,6 +125,12 @@ def test_a_value_comes_along_only_if_it_is_plainly_no_secret(
         (["${userHome}${/}x"], ["${HOME}/x"]),
         (["-c", "cd /x && API_TOKEN=abc npx y"], ["-c", "${IT_ARGS:-}"]),
         (["-c", "cd /x && LEVEL=debug npx y"], ["-c", "cd /x && LEVEL=debug npx y"]),
+        (["--env=API_KEY=abc"], ["--env=API_KEY=${API_KEY:-}"]),
+        (["--header=X-Api-Key: abc"], ["--header=X-Api-Key: ${IT_X_API_KEY:-}"]),
+        (["--url=https://a.example/?api_key=abc"], ["--url=${IT_ARGS:-}"]),
+        (["-c", "npx y --api-key abc"], ["-c", "${IT_ARGS:-}"]),
+        (["-c", "npx y --header 'X-Api-Key: abc'"], ["-c", "${IT_ARGS:-}"]),
+        (["-c", "npx y --no-auth"], ["-c", "npx y --no-auth"]),
     ],
 )  # fmt: skip
 def test_arguments_come_along_unless_they_are_called_or_look_secret(
