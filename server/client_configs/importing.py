@@ -180,8 +180,6 @@ def _import_server(
 def _flat(entry: dict[str, Any]) -> dict[str, Any]:
     """The entry with `command` as text and `args` as a list, in whichever form it was written."""
     entry = {ALIASES.get(key, key): value for key, value in entry.items()}
-    if variable := entry.get("bearer_token_env_var"):  # Codex
-        entry["headers"] = {"Authorization": f"Bearer ${{{variable}}}"}
     env = entry.get("env") or {}
     for key in NAMED_VARIABLES:
         if not isinstance(names := entry.get(key) or [], list):
@@ -246,6 +244,8 @@ def _over_http(entry: dict[str, Any], url: str, translator: "_Translator") -> di
     options = entry.get("requestOptions")
     given = entry.get("headers") or (options.get("headers") if isinstance(options, dict) else None)
     headers = translator.values(given, "headers")
+    if variable := entry.get("bearer_token_env_var"):  # Codex
+        headers |= translator.values({"Authorization": f"Bearer ${{{variable}}}"}, "headers")
     if isinstance(key := entry.get("apiKey"), str) and key:
         headers |= translator.values({"Authorization": f"Bearer {key}"}, "apiKey")
     settings: dict[str, Any] = {"url": translator.argument(url, "url")}

@@ -139,6 +139,14 @@ def test_arguments_come_along_unless_they_are_called_or_look_secret(
     assert settings_from(tmp_path, {"command": "x", "args": given})["args"] == becomes
 
 
+def test_a_token_from_the_environment_is_one_more_header(tmp_path: Path) -> None:
+    entry = {"url": "https://h/mcp", "http_headers": {"X-Area": "eu"}, "bearer_token_env_var": "T"}
+    assert settings_from(tmp_path, entry)["headers"] == {
+        "X-Area": "eu",
+        "Authorization": "Bearer ${T:-}",
+    }
+
+
 def test_one_variable_has_one_value(tmp_path: Path) -> None:
     env = {name: {"command": "x", "env": {"API_KEY": name * 9}} for name in ("a1", "b2")}
     env["c3"] = env["a1"]
