@@ -58,14 +58,16 @@ def changed(text: str, suffix: str, changes: Mapping[Place, Any]) -> str:
             for place, value in changes.items():
                 new = jsonc.changed(new, place, value)
     with suppress(ValueError, yaml.YAMLError):
-        if parsed(new, suffix) == wanted and not _comments(text) - _comments(new):
+        if parsed(new, suffix) == wanted and not _comments(text, suffix) - _comments(new, suffix):
             return new
     raise ValueError("it cannot be changed without losing comments or other content")
 
 
-def _comments(text: str) -> Counter[str]:
-    """The comments of YAML and TOML: ruamel.yaml loses those within `{}` and `[]`."""
-    return Counter(re.findall(r"(?:^|\s)(#.*)", text, re.MULTILINE))
+def _comments(text: str, suffix: str) -> Counter[str]:
+    """The comments of YAML and TOML: ruamel.yaml loses those within `{}` and `[]`. In JSON a `#`
+    begins none."""
+    hashed = suffix in (".toml", ".yaml", ".yml")
+    return Counter(re.findall(r"(?:^|\s)(#.*)", text, re.MULTILINE) if hashed else ())
 
 
 def _toml(text: str, changes: Mapping[Place, Any], wanted: Any) -> str:

@@ -88,6 +88,13 @@ def test_a_list_takes_an_item_at_its_end(data: st.DataObject, items: Any) -> Non
     assert jsonc.loads(new) == {"inputs": [*items[:place], "new", *items[place + 1 :]]}
 
 
+@pytest.mark.parametrize("inner", ["{}", '{"a": {"args": ["issue #1"]}}'])
+def test_a_hash_in_json_is_no_comment(inner: str) -> None:
+    text = f'{{"theme": "One #1", "servers": {inner}}}'
+    new = changed(text, ".json", {("servers", "new"): SERVER})
+    assert json.loads(new) == {"theme": "One #1", "servers": json.loads(inner) | {"new": SERVER}}
+
+
 @pytest.mark.parametrize("text", ["[]", "1", '{"a": 1}', '{"a": []}', '{"a": "{"}', "{,}", "{"])
 def test_what_is_no_map_is_not_changed(text: str) -> None:
     with pytest.raises(ValueError, match=r"no map|Expecting"):
