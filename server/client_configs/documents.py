@@ -120,7 +120,7 @@ def _put(data: Any, place: Place, value: Any) -> None:
     new = key == len(data) if kind is list else key not in data
     if rest:
         if new or data[key] is None:
-            data[key] = {}
+            data[key] = [] if isinstance(rest[0], int) else {}
         return _put(data[key], rest, value)
     above = data if new else data[key]
     if above and isinstance(above, CommentedMap | CommentedSeq):

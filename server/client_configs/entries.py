@@ -101,9 +101,7 @@ class Entry:
         place, wanted = (form.key, number), self.server(name)
         kept = before if isinstance(before, dict) else {}
         others = {key: value for key, value in kept.items() if key not in OURS}
-        if form.listed and form.key not in data:
-            yield (form.key,), [wanted]
-        elif not kept or any(key in OURS and key not in wanted for key in kept):
+        if not kept or any(key in OURS and key not in wanted for key in kept):
             yield place, wanted | others
         else:
             for key, value in (wanted | others).items():
@@ -115,9 +113,7 @@ class Entry:
                 raise ConfigError(f"{self.file}: `inputs` is not a list; correct that first")
             ids = [each.get("id") if isinstance(each, dict) else None for each in asked]
             number = ids.index(INPUT_ID) if INPUT_ID in ids else len(asked)
-            if not asked:
-                yield ("inputs",), self.inputs
-            elif INPUT not in asked:
+            if INPUT not in asked:
                 yield ("inputs", number), INPUT
 
 

@@ -56,7 +56,7 @@ def changed(text: str, place: Place, value: Any) -> str:
 
 def _nested(place: Place, value: Any) -> Any:
     for key in reversed(place):
-        value = {key: value}
+        value = [value] if isinstance(key, int) else {key: value}
     return value
 
 

@@ -64,6 +64,17 @@ def test_a_null_is_a_map_without_entries_and_a_mark_stays(run: Run, home: Path) 
     assert [name for name, _ in servers(file)] == ["planloom"]
 
 
+@pytest.mark.parametrize("none", ["", " []", "\n  # - name: old"])
+def test_a_list_without_entries_takes_one(run: Run, home: Path, none: str) -> None:
+    before = f"name: mine\nmcpServers:{none}\n# models\nmodels: []\n"
+    file = put(CLIENTS["continue"].file, before)
+    assert run("init", "--client", "continue", "--write")[0] == 0
+    assert [name for name, _ in servers(file)] == ["planloom"]
+    assert [
+        line for line in before.splitlines() if "#" in line and line not in file.read_text()
+    ] == []
+
+
 BEFORE = {
     "zed": """\
 // mine
