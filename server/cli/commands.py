@@ -9,6 +9,7 @@ import stat
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -87,6 +88,8 @@ def main() -> None:
     if sys.stdin is None:  # who starts us has closed it
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         sys.stdin = os.fdopen(0, closefd=False)
+    if isinstance(sys.stdout, TextIOWrapper):  # no answer is lost for want of a character
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except PlanloomError as error:

@@ -134,6 +134,20 @@ def piped(place: Place, text: str, *words: str) -> subprocess.CompletedProcess[s
     )
 
 
+def test_what_the_locale_has_no_character_for_is_escaped(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(found(ANSWER))
+    asked = f"✓ {QUESTION}"
+    place.run("ask", "-q", asked)
+    done = place.run("runs", PYTHONIOENCODING="iso-8859-1")
+    assert (done.returncode, done.stderr) == (0, "")
+    run_id = done.stdout.splitlines()[1].split()[0]
+    shown = place.run("runs", "show", run_id, "--transcript", PYTHONIOENCODING="iso-8859-1")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert asked.replace("✓", "\\u2713") in shown.stdout
+
+
 # Exit codes
 
 
