@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+import typer
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.text import Text
@@ -198,7 +199,7 @@ async def load(journal: Journal, beginning: str) -> StoredRun:
 def print_report(found: Report, as_json: bool, project: Path, cost: bool = True) -> None:
     """`cost`: with what the run cost, where it is not JSON."""
     if as_json:
-        sys.stdout.write(found.model_dump_json(indent=2) + "\n")
+        typer.echo(found.model_dump_json(indent=2))
     else:
         command = COMMANDS.get(found.status)
         after = command and command.format(found.run_id[:SHORT_ID])
@@ -211,4 +212,4 @@ def show_markdown(text: str, project: Path) -> None:
         drawn = Markdown(text, code_theme="ansi_dark")
         output.print(Linked(drawn, project))
     else:
-        sys.stdout.write(text + "\n")
+        typer.echo(text)

@@ -148,6 +148,17 @@ def test_what_the_locale_has_no_character_for_is_escaped(
     assert asked.replace("✓", "\\u2713") in shown.stdout
 
 
+def test_whoever_reads_the_answer_may_be_gone(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(found(ANSWER))
+    report = json.loads(place.run("ask", "--json", QUESTION).stdout)
+    for words in (["show", "--json"], ["show"], ["show", "--transcript"]):
+        showing = place.popen("runs", *words, report["run_id"], PYTHONUNBUFFERED="")
+        assert showing.stdout
+        showing.stdout.close()
+        _, errors = showing.communicate(timeout=LONG)
+        assert (showing.returncode, errors.decode()) == (1, "")
+
+
 # Exit codes
 
 
