@@ -262,12 +262,12 @@ class ModelSettings(_Frozen):
     """How many calls one model gets at a time; the others wait in Planloom, where they do not time
     out. Values above OLLAMA_NUM_PARALLEL have no effect."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _one_model(cls, given: Any) -> Any:
+    @model_validator(mode="after")
+    def _one_model(self) -> Self:
         """The full model plays both roles if only that one is named."""
-        alone = isinstance(given, dict) and "full" in given and "fast" not in given
-        return given | {"fast": given["full"]} if alone else given
+        if "fast" not in self.model_fields_set:  # nor is it then: another full model may come
+            object.__setattr__(self, "fast", self.full)
+        return self
 
     @property
     def uses_url(self) -> bool:

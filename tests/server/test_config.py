@@ -77,6 +77,7 @@ def test_defaults(tmp_path: Path) -> None:
     [
         ("models: {full: big}", {}, "big"),
         ("", {"PLANLOOM_FULL_MODEL": "big"}, "big"),
+        ("models: {full: other}", {"PLANLOOM_FULL_MODEL": "big"}, "big"),
         ("models: {fast: small}", {"PLANLOOM_FULL_MODEL": "big"}, "small"),
     ],
 )
