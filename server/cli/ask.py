@@ -1,6 +1,5 @@
 """What the commands show on a terminal: progress on standard error, results on output."""
 
-import os
 import shlex
 import sqlite3
 import sys
@@ -25,7 +24,7 @@ from server.approval import elicitation
 from server.approval.approval import FORM, Question
 from server.backends import open_models
 from server.cli.live_view import LiveView
-from server.cli.runs import YES, console, load, output, print_report, show_markdown
+from server.cli.runs import YES, console, load, output, print_report, show_markdown, typed
 from server.config import Settings
 from server.journal import journal_for
 from server.runs.execution import START_SECONDS
@@ -150,16 +149,6 @@ async def field_of(name: str, field: dict[str, Any], required: bool) -> Any:
             continue
         if value is not None or not required:
             return value
-
-
-async def typed(prompt: str) -> str:
-    """The next line from the terminal. Raises `EOFError`."""
-    console.print(Text(prompt), end="", soft_wrap=True)
-    await anyio.wait_readable(sys.stdin.fileno())
-    line = os.read(sys.stdin.fileno(), 4096)
-    if not line:
-        raise EOFError
-    return line.decode("utf-8", "replace").strip()
 
 
 def show_ledger(usage: Usage) -> None:

@@ -1,6 +1,7 @@
 """What the commands show of recorded runs. It loads no MCP framework: looking is quick."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -125,7 +126,7 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
             console.print(asking(call), soft_wrap=True)
             if not sys.stdin.isatty():
                 return 2  # the command that was printed approves this very call
-            if console.input("Make this call? \\[y/N] ").strip().lower() not in YES:
+            if (await typed("Make this call? [y/N] ")).lower() not in YES:
                 return 1  # it still waits
         answer = consent(call, digest or call.digest, approve, "with `planloom runs`")
         letter = Letter(run_id=run_id, kind="answer", question=call.digest, answer=answer)
@@ -140,6 +141,16 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
                     return 0 if decided.approved is approve else 1
                 await journal.wait_for_news(run_id)
     raise not_taken(run_id, LETTER_SECONDS)
+
+
+async def typed(prompt: str) -> str:
+    """The next line from the terminal, unless Ctrl-C comes first. Raises `EOFError`."""
+    console.print(Text(prompt), end="", soft_wrap=True)
+    await anyio.wait_readable(sys.stdin.fileno())
+    line = os.read(sys.stdin.fileno(), 4096)
+    if not line:
+        raise EOFError
+    return line.decode("utf-8", "replace").strip()
 
 
 def _call_of(settings: Settings, stored: StoredRun | None) -> Waiting | None:

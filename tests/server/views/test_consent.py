@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import signal
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
@@ -226,6 +227,35 @@ async def test_who_looks_at_a_run_on_a_terminal_sees_what_waits(
         (command,) = re.findall(r"planloom (runs approve \w+@\w+)\n", shown.stderr)
         await anyio.to_thread.run_sync(place.run, *command.split())
     assert noted(place.project) == [["hello", "nobody"]]
+
+
+async def test_ctrl_c_ends_the_question_of_approve(place: Place, ollama: ScriptedOllama) -> None:
+    ollama.expect(conclusion("It is not noted.", success=False))
+    person = Person(None)
+    async with (
+        place.client("stdio-legacy", person) as caller,
+        waiting(caller.client, person) as run_id,
+    ):
+        ours, theirs = pty.openpty()
+        approving = await anyio.open_process(
+            place.command("runs", "approve", run_id), stdin=theirs, stdout=None
+        )
+        try:
+            assert approving.stderr
+            seen = b""
+            with anyio.fail_after(LONG):
+                while b"[y/N]" not in seen:
+                    seen += await approving.stderr.receive()
+            await anyio.sleep(0.5)  # it waits for the terminal now
+            approving.send_signal(signal.SIGINT)
+            with anyio.fail_after(20):
+                assert await approving.wait() == 130
+        finally:
+            for end_of_terminal in (ours, theirs):
+                os.close(end_of_terminal)
+            await approving.aclose()
+            await anyio.to_thread.run_sync(place.run, "runs", "decline", run_id)
+    assert noted(place.project) == []
 
 
 @pytest.mark.parametrize("face", ["stdio", "stdio-legacy"])
