@@ -452,8 +452,10 @@ class SqliteJournal(base.Journal):
         try:
             with self._lock_file(owner).open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # others may look meanwhile
-        except OSError as error:
-            return isinstance(error, BlockingIOError)
+        except FileNotFoundError:
+            return False
+        except OSError:  # it holds the lock; or this cannot be seen, as without free files
+            return True
         return False
 
     def _why(self, error: Exception) -> str:

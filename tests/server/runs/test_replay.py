@@ -560,6 +560,21 @@ async def test_several_may_look_at_once_whether_a_server_lives(tmp_path: Path) -
     assert not any(any(each.result()) for each in seen)
 
 
+async def test_a_server_without_free_files_takes_no_other_for_dead(tmp_path: Path) -> None:
+    """It took their runs for its own, so that they were driven twice."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with journal(tmp_path) as one, journal(tmp_path) as two:
+        await begun(one, "x")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, files[1]))
+        try:
+            await two.prune()
+            taken = await two._claim("x")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, files)
+        assert taken is None
+        assert await two.status("x") == "running"
+
+
 async def test_many_servers_may_open_and_write_one_journal_at_once(tmp_path: Path) -> None:
     async def serve(name: str) -> None:
         async with journal(tmp_path) as opened:
