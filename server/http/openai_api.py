@@ -29,7 +29,7 @@ from server.mcp import short_report
 from server.mcp.input_errors import first_problem
 from server.runs.engine import Engine
 from server.runs.run import Run, report_of
-from server.text import fence
+from server.text import cleaned, fence
 from server.views import consent
 from server.views.inert import inert, inert_piece
 from server.views.markdown import Document, line
@@ -247,7 +247,8 @@ class Completion:
         if state.data is None or state.unsupported or left_out:
             why = f" ({state.reason})" if state.reason and state.reason not in state.answer else ""
             return {"content": None, "refusal": inert(state.answer + why)} | beside
-        return {"content": json.dumps(state.data, ensure_ascii=False), "refusal": None} | beside
+        data = json.dumps(cleaned(state.data, keys=True), ensure_ascii=False)
+        return {"content": data, "refusal": None} | beside
 
     def _sources(self) -> str:
         """The changes that were made, the warnings, the evidence and a link to the whole run; empty

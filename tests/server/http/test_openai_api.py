@@ -293,6 +293,16 @@ async def test_an_answer_in_the_shape_of_a_schema(place: Place, ollama: Scripted
         assert (message.refusal or "").startswith(f"{ANSWER} (the answer could not be put into")
 
 
+async def test_nothing_in_data_is_invisible(place: Place, ollama: ScriptedOllama) -> None:
+    schema = {"type": "object", "properties": {"file": {"type": "string"}}, "required": ["file"]}
+    shape = {"type": "json_schema", "json_schema": {"name": "place", "schema": schema}}
+    ollama.expect(found(ANSWER))
+    ollama.expect({"data": {"file": "jobs/\u200bsecret.py\u202e"}})
+    async with client_of(place) as client:
+        reply = await client.chat.completions.create(**asked(QUESTION, response_format=shape))
+    assert json.loads(reply.choices[0].message.content or "") == {"file": "jobs/secret.py"}
+
+
 async def test_data_that_no_source_says_is_refused(place: Place, ollama: ScriptedOllama) -> None:
     schema = {"type": "object", "properties": {"port": {"type": "integer"}}, "required": ["port"]}
     shape = {"type": "json_schema", "json_schema": {"name": "port", "schema": schema}}
