@@ -10,7 +10,7 @@ terminal, and the reply says when, and how. While nobody looks there, runs are r
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -105,8 +105,9 @@ async def attached(run: Run, engine: Engine, receive: Receive) -> AsyncIterator[
     async def listen() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        if run.driven:
-            await engine.cancel(run)
+        if not run.finished:
+            with suppress(RequestError):  # it goes on where its server does not end it
+                await engine.cancel(run)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(listen)

@@ -560,6 +560,33 @@ async def test_a_client_that_hangs_up_ends_its_run(
         assert await hung_up(ollama.requests[0])
 
 
+async def test_a_client_that_hangs_up_ends_a_run_that_waits_for_the_fleet(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """No server drove it yet, and one would have done so later, for nobody."""
+    place.bounds = {"runs": {"fleet": "docs", "concurrent": 1}}
+    ollama.expect(Hang())
+
+    async def ask(client: httpx.AsyncClient, url: str) -> None:
+        await client.post(f"{url}/chat/completions", json=asked(QUESTION))
+
+    with door(place) as (url, parts):
+        async with (
+            httpx.AsyncClient(headers={"Authorization": f"Bearer {KEY}"}, timeout=LONG) as client,
+            anyio.create_task_group() as first,
+        ):
+            first.start_soon(ask, client, url)
+            await ollama.arrived()
+            async with anyio.create_task_group() as second:
+                second.start_soon(ask, client, url)
+                await until(lambda: bool(parts.engine._peers.followed))
+                second.cancel_scope.cancel()
+            (waits,) = parts.engine._peers.followed.values()
+            await until(lambda: waits.finished)
+            first.cancel_scope.cancel()
+    assert waits.status == "cancelled"
+
+
 async def test_a_run_that_fails_is_an_error(place: Place, ollama: ScriptedOllama) -> None:
     """One that found something ends in what it found; this one has found nothing yet."""
     del place.upstreams["files"]["tools"]  # nothing to look the question up with
