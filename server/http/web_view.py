@@ -33,6 +33,7 @@ from planner.evidence.context import readable
 from planner.protocol import RunRequest
 from planner.tools import Policy
 from server import auth
+from server.journal.base import Unreachable
 from server.journal.records import RunSummary
 from server.mcp.context import engine_of, errors_as, numbered
 from server.mcp.input_errors import first_problem
@@ -87,7 +88,8 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
         return RedirectResponse("view")
 
     def route(method: str, path: str, refused: int) -> Callable[[auth.Handler], auth.Handler]:
-        """Publish a handler; an error of ours is answered with the status `refused`."""
+        """Publish a handler; an error of ours is answered with the status `refused`, or with 503 if
+        the same may succeed later."""
 
         def publish(handler: auth.Handler) -> auth.Handler:
             @auth.route(mcp, path, [method])
@@ -97,10 +99,10 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
                         of_our_page(request)
                     return await handler(request)
                 except PlanloomError as error:
-                    why = str(error)
+                    why, status = str(error), 503 if isinstance(error, Unreachable) else refused
                 except ValidationError as error:
-                    _, why = first_problem(error)
-                return JSONResponse({"error": {"message": why}}, refused, PRIVATE)
+                    (_, why), status = first_problem(error), refused
+                return JSONResponse({"error": {"message": why}}, status, PRIVATE)
 
             return handler
 

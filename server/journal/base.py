@@ -47,6 +47,10 @@ class Lost(Exception):
     """Another server has taken over the run because this one seemed dead."""
 
 
+class Unreachable(RequestError):
+    """The store cannot be read or written now; later it may be."""
+
+
 class Unreadable(RequestError):
     """The record is of another version of Planloom."""
 
@@ -332,7 +336,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
                 "Leave it out."
             ) from None
         except self.errors as error:
-            raise RequestError(f"{what}: {self._why(error)}") from None
+            raise Unreachable(f"{what}: {self._why(error)}") from None
 
     # What is new.
 

@@ -245,3 +245,20 @@ async def test_what_cannot_be_said_to_a_run_is_told(place: Place, ollama: Script
             "Invalid JSON: expected value at line 1 column 1"
         )
         assert await refused('{"hint": 5}') == snapshot("hint: should be a valid string")
+
+
+async def test_a_journal_that_cannot_be_read_for_a_moment_is_no_missing_run(place: Place) -> None:
+    """The page tries again after 503, and never after 404."""
+    app = build(place.settings, auth=auth.Tokens([MINE]))
+    with served(app) as url:
+        path = f"{base(url)}/view/runs/{'0' * 32}"
+        async with httpx.AsyncClient(timeout=LONG, headers=bearer(MINE)) as client:
+            file = place.settings.runs.directory / "runs.sqlite"
+            away = file.rename(file.with_name("away"))
+            file.mkdir()
+            unreadable = await client.get(path)
+            file.rmdir()
+            away.rename(file)
+            missing = await client.get(path)
+    assert (unreadable.status_code, missing.status_code) == (503, 404)
+    assert unreadable.json()["error"]["message"].startswith("The runs cannot be read: ")
