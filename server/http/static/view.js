@@ -472,7 +472,7 @@ function drawTimeline({ timeline = [], usage, status }) {
   const spent = usage?.seconds;
   if (!spent || !timeline.length) return null;
   const sums = KINDS.map(([kind, name]) => [kind, name, covered(timeline.filter((span) => span.kind === kind))]);
-  const known = covered(timeline);
+  const known = covered(timeline.filter(({ kind }) => kind !== "pause")); // no pause counts as spent
   const shown = [...sums, ["other", "Everything else", Math.max(0, spent - known)]].filter(([, , sum]) => sum >= 0.05);
   const whole = Math.max(...timeline.map(({ at, seconds }) => at + seconds), 0.001);
   return section(

@@ -16,11 +16,16 @@ from jsonschema import Draft202012Validator
 from ollama_replies import Answer, Drop, Hang
 from paths import OUTSIDE
 from playwright.async_api import Browser, Page, Route, async_playwright, expect
+from recorded import MADE
 from replies import found, nowhere, was_done, words
 from replies import plan as one_step
 from scripted_ollama import ScriptedOllama
 from serving import FILES, Caller, Place, until
 
+from planner.events import RunFinished, RunResumed, RunStarted
+from planner.protocol import RunRequest
+from server.journal.records import Entry, NewRun
+from server.journal.sqlite import SqliteJournal
 from server.text import duration
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
@@ -843,3 +848,21 @@ async def test_an_app_that_may_ask_nothing_shows_the_result(
         await expect(app.get_by_role("region", name="Answer", exact=True)).to_contain_text("line 3")
         await expect(app.get_by_role("button")).to_have_count(0)
     assert asked == ["ui/initialize"]
+
+
+async def test_a_pause_is_no_part_of_the_time_that_was_spent(place: Place, page: Page) -> None:
+    """It was taken from the rest, so that nothing was left of it."""
+    request, run_id = RunRequest(prompt=QUESTION), "0" * 32
+    nothing: dict[str, Any] = {"listing": None, "tools": [], "offered": [], "upstreams": []}
+    started = RunStarted(at=1000.0, request=request, **nothing)
+    resumed = RunResumed(at=1100.0, paused=90.0)
+    finished = RunFinished(at=1120.0, status="answered", answer=ANSWER)
+    async with SqliteJournal(place.settings.runs) as journal:
+        writer = await journal.begin(NewRun(run_id, "", request, MADE))
+        for event in (started, resumed, finished):
+            writer.append(Entry.of(event, 0.0))
+    async with served(place) as (_, view):
+        await page.goto(f"{view}?run={run_id}#token={place.token}")
+        timeline = page.get_by_role("region", name="Where the time went")
+        kinds = timeline.locator(".kinds li")
+        await expect(kinds).to_have_text(["Interrupted 90 s", "Everything else 30 s"])
