@@ -237,12 +237,12 @@ class Engine:
     async def cancel(self, run: Run) -> None:
         """End a run: its model call and its tool call are cancelled, on any server. Does nothing
         when it has ended. Raises `RequestError` when the server that drives it does not end it."""
-        if (run.interrupted or not (run.driven or run.finished)) and (
-            taken := await self.journal.resume(run.id)
-        ):
-            run.writer, run.interrupted = taken[0], False
-            run.record(cancelled(run.state, AT_REQUEST))
-            await run.flush()
+        if run.interrupted or not (run.driven or run.finished):
+            with anyio.CancelScope(shield=True):  # what is taken over is ended
+                if taken := await self.journal.resume(run.id):
+                    run.writer, run.interrupted = taken[0], False
+                    run.record(cancelled(run.state, AT_REQUEST))
+                    await run.flush()
         if run.finished:
             return
         if run.driven:

@@ -920,6 +920,35 @@ async def test_a_run_is_cancelled_through_another_server(
     assert text(ended) == text(own) == text(again)
 
 
+async def test_a_run_that_is_being_ended_ends_though_its_caller_goes(
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had been taken over by then, and nobody drove it: "running" for ever."""
+    claim, claimed = SqliteJournal._claim, anyio.Event()
+
+    async def slow_claim(journal: SqliteJournal, run_id: str) -> str | None:
+        found = await claim(journal, run_id)
+        claimed.set()
+        await anyio.sleep(0.2)
+        return found
+
+    ollama.expect(Hang())
+    async with place.client() as one, place.client() as two:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: one.call("plan_and_answer", prompt=QUESTION))
+            await ollama.arrived()
+            tasks.cancel_scope.cancel()
+        run_id = one.progress.run_id
+        await one.call("get_run", run_id=run_id)
+        monkeypatch.setattr(SqliteJournal, "_claim", slow_claim)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: two.call("cancel_run", run_id=run_id))
+            await claimed.wait()
+            tasks.cancel_scope.cancel()
+        ended = await one.call("get_run", run_id=run_id, wait_s=5)
+    assert (ended.whole or {})["status"] == "cancelled"
+
+
 async def test_a_server_that_does_not_end_a_run_is_told_of(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
