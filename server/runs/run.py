@@ -157,7 +157,7 @@ class Run:
         """Leave the run to another server of the fleet, or else to whoever resumes it; a run that
         is not recorded ends."""
         if self.writer is None or self.not_recorded:
-            self.record(cancelled(self.state, "the server ended"))
+            self.record(cancelled(self.state, "it was cut off, and is not recorded"))
             return
         self.elsewhere = await self.writer.release()
         self.interrupted = not self.elsewhere

@@ -1142,6 +1142,21 @@ async def test_runs_go_on_without_a_journal_and_say_so(
     assert fault == "directory" or file.read_bytes() == before
 
 
+async def test_an_unrecorded_run_whose_call_is_cancelled_says_why_it_ended(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """It said that the server had ended, which then told so itself."""
+    place.journal.parent.write_text("no directory")
+    ollama.expect(Hang())
+    async with place.client() as caller:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: caller.call("plan_and_answer", prompt=QUESTION))
+            await ollama.arrived()
+            tasks.cancel_scope.cancel()
+        told = await caller.call("get_run", run_id=caller.progress.run_id)
+    assert "_Status: cancelled: it was cut off, and is not recorded_" in text(told)
+
+
 async def test_a_full_disk_ends_the_record_and_not_the_run(
     place: Place, ollama: ScriptedOllama
 ) -> None:
