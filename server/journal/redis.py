@@ -44,6 +44,7 @@ PRUNE_SECONDS = 30.0
 # KEYS are those of a run: its hash, its entries, its letters. ARGV begins with the sender.
 
 _BEGIN = """
+if redis.call('EXISTS', KEYS[1]) == 1 then return end  -- it is sent again
 if ARGV[2] ~= '' then
     local used = redis.call('GET', ARGV[2])
     if used and used ~= ARGV[3] then return used end
@@ -178,7 +179,6 @@ class RedisJournal(base.Journal):
             "request": shown,
             "made": setup,
             "status": "running",
-            "owner": "" if run.waits else self.owner,
             "fleet": run.fleet,
             "created": now,
             "updated": now,
@@ -187,11 +187,17 @@ class RedisJournal(base.Journal):
         key = _key_of(run.caller, run.request_key) if run.request_key else ""
         if key:
             fields["request_key"] = key
-        flat = [part for pair in fields.items() for part in pair]
+
+        def first(owner: str) -> base.Write:
+            flat = [part for pair in (fields | {"owner": owner}).items() for part in pair]
+            return _script(_BEGIN, run.id, self.owner, key, run.id, now, run.fleet, *flat)
+
         try:
-            used = await self._eval(_BEGIN, run.id, key, run.id, now, run.fleet, *flat)
+            used = await self._db.eval(*first("" if run.waits else self.owner))
         except (RedisError, OSError) as error:
-            writer.problem = self._why(error)
+            # Whether it is there is not known. It is sent again, for this server, which drives it.
+            writer.problem, writer.late = self._why(error), True
+            self._soon(writer, first(self.owner))
         else:
             if used:
                 raise base.KeyUsed(str(used))

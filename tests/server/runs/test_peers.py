@@ -651,6 +651,25 @@ async def test_what_redis_did_not_take_is_sent_again(redis: str, redis_process: 
 
 
 @pytest.mark.outside
+async def test_a_run_that_began_while_redis_stood_still_is_on_record(
+    redis: str, redis_process: int
+) -> None:
+    """Redis carried it out later: nobody drove what it had, and the fleet began it once more."""
+    async with journals(redis, 2) as (one, two):
+        psutil.Process(redis_process).suspend()
+        try:
+            record = await begun(one, "r1", fleet="f")
+            assert "Timeout" in str(record.problem)
+            record.append(ended())
+        finally:
+            psutil.Process(redis_process).resume()
+        await until(lambda: record.problem is None)
+        found = await two.load("r1")
+    assert found
+    assert (found.status, len(found.entries)) == ("answered", 1)
+
+
+@pytest.mark.outside
 async def test_a_run_that_was_answered_while_redis_was_killed_is_over_at_every_server(
     tmp_path: Path, place: Place, ollama: ScriptedOllama
 ) -> None:
