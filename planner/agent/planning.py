@@ -55,7 +55,7 @@ class Planner:
         self.missing = None
         self.finder.forget()
         plan = await self.plan()
-        if not self.asker.may_change and self.has_change(plan):
+        if self.nothing_returned and not self.asker.may_change and self.has_change(plan):
             plan = await self.as_order(plan)
         while plan.steps and plan.steps[0].tool is None:  # nothing to call for it
             plan = plan.model_copy(update={"steps": plan.steps[1:]})
@@ -63,6 +63,11 @@ class Planner:
         while decision is not None and not isinstance(decision, Conclude):
             decision = await self.carry_out(decision) or await self.next_decision()
         return decision
+
+    @property
+    def nothing_returned(self) -> bool:
+        """Whether no text of a stranger is in view, which could turn a question into an order."""
+        return not self.state.iterations
 
     def has_change(self, plan: MakePlan) -> bool:
         return any(map(self.changes_something, plan.steps))
@@ -74,7 +79,7 @@ class Planner:
     async def as_order(self, plan: MakePlan) -> MakePlan:
         """The plan of a request that was read as a question and may be an order, as its plan has a
         change. Without a question mark it is planned as an action, unless that plan changes
-        nothing. With one, only what reads is done, and the end says so."""
+        nothing. With one, only the calls that read are made, and the end says so."""
         read = self.state.brief
         assert read, "only a request that was read is planned as a question"
         if not self.changes.asked:
@@ -189,7 +194,7 @@ class Planner:
             purpose = "action" if looks_up else "change"
         names = [tool.name for tool in choices]
         likely = await self.ranking.likeliest(query, names, LIKELY_TOOLS)
-        if purpose == "question":  # a change in its plan shows that it is an order
+        if purpose == "question" and self.nothing_returned:
             names = [tool.name for tool in self.asker.offered(changing=True)]
         plan = await self.asker.plan(names, likely, purpose)
         return plan.model_copy(update={"steps": self.once_each(plan.steps)})

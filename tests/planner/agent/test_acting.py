@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 from in_memory import ALLOWED, DictionaryPool, Fast, Ran, approve, planned, spec
 from inline_snapshot import snapshot
-from replies import beside_record, conclusion, deed, found, steps, was_done
+from replies import (
+    beside_record,
+    conclusion,
+    deed,
+    found,
+    nowhere,
+    steps,
+    was_done,
+    words,
+)
 
 from planner.agent.ending import MAY_BE_ORDER
 from planner.checks.guards.sources import candidates, not_named, unseen, without_guesses
@@ -1069,3 +1078,21 @@ async def test_a_person_is_told_that_a_small_number_is_a_guess() -> None:
     assert [each.guessed for each in ran.events if isinstance(each, ApprovalAsked)] == [
         ["quantity: 2"]
     ]
+
+
+async def test_a_question_is_no_order_once_a_result_is_in_view() -> None:
+    """It may say anything, and the plan is made with it in view."""
+    ran = await planned(
+        Fast({"search": ["limit"], "wants": "short answer"}),
+        nowhere(),
+        Fast(words("bound", "maximum")),
+        steps(("Look", "list_dir")),
+        {"path": "."},
+        nowhere(),
+        conclusion("It is not said.", success=False),
+        pool=DictionaryPool({"limits.md": "The limit is set by write_file."}),
+        prompt="Tell me the limit",
+        **ALLOWED,
+    )
+    plans = [asked.schema for asked in ran.asked if "steps" in str(asked.schema)]
+    assert "write_file" not in str(plans)

@@ -32,7 +32,6 @@ from scripted_ollama import ScriptedOllama
 from serving import Place, text
 
 from planner import protocol
-from planner.agent.ending import MAY_BE_ORDER
 from planner.agent.model_calls import REPLY_TOKENS, Draft
 from planner.agent.reading import MAY_LACK, NO_LINE
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
@@ -1565,12 +1564,15 @@ async def test_a_tool_that_writes_is_refused_with_the_reason(pool: DictionaryPoo
     assert {name for name, _ in pool.calls} == {"search"}
 
 
-async def test_a_plan_for_a_question_cannot_change_anything(pool: DictionaryPool) -> None:
-    """Its policy would permit the change."""
-    turns = nowhere(), plan("write_file"), conclusion(ANSWER)
-    ran = await planned(*turns, pool=pool, prompt=QUESTION, **ALLOWED)
+async def test_a_plan_that_only_reads_cannot_change_anything(pool: DictionaryPool) -> None:
+    """Of a request that wants to know something; its policy would ask for the change."""
+    ran = await planning(pool, "write_file", **ALLOWED)
+    _, outcome, result = ran.results[-1]
+    assert outcome is Outcome.ERROR
+    assert result == "write_file may change something, and only a planned step may do that."
+    assert ran.guards == ["not_allowed"]
+    assert ran.state.status == "failed"
     assert {name for name, _ in pool.calls} == {"search"}
-    assert (ran.state.status, ran.state.reason) == ("partial", MAY_BE_ORDER)
 
 
 async def test_a_call_made_before_is_not_spent_again(pool: DictionaryPool) -> None:
