@@ -10,7 +10,7 @@ from rapidfuzz import fuzz, process
 from planner.checks.claims import without_separators
 from planner.checks.validation import choices
 from planner.evidence.context import RESULTS_KEPT, readable
-from planner.evidence.listing import paths_in
+from planner.evidence.listing import of_listing, paths_in
 from planner.state import RunState
 from planner.tools import Outcome, ToolSpec
 
@@ -50,19 +50,27 @@ def takes_paths(tool: ToolSpec) -> bool:
 
 
 def seen_paths(state: RunState) -> Seen:
-    """Every path in the listing, the request or a result, and the folders of paths in calls."""
+    """Every path in the listing, the request or a result, the folders of paths in calls, and what
+    a call with the path of a folder found in it."""
     texts = [state.started.listing or "" if state.started else "", state.user_words]
     succeeded = [each for each in state.iterations if each.outcome is Outcome.SUCCESS]
     texts += [readable(each.result) for each in succeeded]
-    used = [
-        folder
+    given = [
+        (value, each.result)
         for each in succeeded
         for name, value in each.arguments.items()
         if takes_path(name) and isinstance(value, str)
-        for folder in _parents(value.strip("./"))
     ]
+    used = [folder for value, _ in given for folder in _parents(value.strip("./"))]
+    texts += [_inside(value, result) for value, result in given if value.startswith("/")]
     paths = dict.fromkeys([*used, *(path for text in texts for path in _paths(text))])
     return Seen(list(paths), texts)
+
+
+@lru_cache(maxsize=RESULTS_KEPT)
+def _inside(folder: str, listing: str) -> str:
+    """The paths of what is listed in a folder, one a line."""
+    return "\n".join(f"{folder.rstrip('/')}/{each}" for each in of_listing(listing))
 
 
 @lru_cache(maxsize=RESULTS_KEPT)

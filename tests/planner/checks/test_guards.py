@@ -326,6 +326,22 @@ async def test_a_folder_that_the_request_names_stays() -> None:
     assert ran.pool.calls[0] == ("mails", {"folder": "Sent"})
 
 
+@pytest.mark.parametrize(
+    ("folder", "result", "path"),
+    [
+        ("/srv/garden", "[FILE] plan.yaml\n[DIR] notes", "/srv/garden/plan.yaml"),
+        ("/srv", '[{"name":"garden","children":[{"name":"plan.yaml"}]}]', "/srv/garden/plan.yaml"),
+        ("/elsewhere", "[FILE] plan.yaml\n[DIR] notes", "plan.yaml"),
+    ],
+)
+def test_a_file_of_a_listed_folder_keeps_its_folder(folder: str, result: str, path: str) -> None:
+    """There are servers that take only paths from the root, and list names alone."""
+    state = state_with(result)
+    state.iterations[0].arguments["path"] = folder
+    found, _ = corrected_paths({"path": "/srv/garden/plan.yaml"}, READ, seen_paths(state))
+    assert found == {"path": path}
+
+
 def test_another_number_is_another_file() -> None:
     seen = Seen(["migrations/0001_x.sql", "config/rates.py"])
     found, _ = corrected_paths({"path": "migrations/0002_x.sql"}, READ, seen)
