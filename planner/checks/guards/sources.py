@@ -109,8 +109,8 @@ def unseen(
 ) -> list[Guess]:
     """The arguments of a change that appear nowhere in what was seen: ids, accounts, channels,
     addresses, paths and amounts. Free text is the model's own; dates are spelled in many ways; a
-    number may follow from two others, from one and what the user `asked`, or have a meaning by the
-    definition of its tool."""
+    number may follow from two others, or from one and what the user `asked`; and a value may have a
+    meaning by the definition of its tool."""
     numbers = Numbers.of(seen, asked)
     return [
         Guess(argument, value)
@@ -125,12 +125,12 @@ def unseen(
 
 
 def _has_meaning(tool: ToolSpec, argument: str, value: Any) -> bool:
-    """Whether the definition of a tool says what a number stands for: it is one of its choices, or
-    of a scale such as "1 = urgent, 2 = high"."""
+    """Whether the definition of a tool says what a value stands for: it is one of its choices, or,
+    as a number, of a scale such as "1 = urgent, 2 = high"."""
+    if type(value) in (int, float, str) and value in choices(tool.grammar, argument):
+        return True
     if type(value) not in (int, float):
         return False
-    if value in choices(tool.grammar, argument):
-        return True
     said = str(parameter(tool, argument).get("description", ""))
     scale = {int(each) for each in _EXPLAINED.findall(said)}
     return len(scale) > 1 and value in scale and not _is_id(argument)

@@ -1032,6 +1032,7 @@ ORDERING = ToolSpec(
             "priority": {"type": "integer", "description": "1 = urgent, 2 = high, 3: low"},
             "cents": {"type": "integer", "description": "such as 125 = 1.25 EUR, 99: less"},
             "size": {"$ref": "#/$defs/Size"},
+            "state": {"enum": ["in_progress", "done"], "description": "not on_hold"},
         },
         "required": ["item"],
         "$defs": {"Size": {"enum": [5, 10]}},
@@ -1047,15 +1048,17 @@ ORDERING = ToolSpec(
         ("cents", 125, False, False),
         ("size", 10, False, True),
         ("size", 7, False, False),
+        ("state", "in_progress", False, True),
+        ("state", "on_hold", False, False),
         ("quantity", 2, False, False),
         ("quantity", 2, True, True),
         ("quantity", 250, True, False),
     ],
 )
-def test_which_optional_numbers_are_left_out(
-    argument: str, value: int, asks: bool, is_kept: bool
+def test_which_optional_values_are_left_out(
+    argument: str, value: int | str, asks: bool, is_kept: bool
 ) -> None:
-    """A number may have a meaning by the tool's definition; a person who is asked sees small ones,
+    """A value may have a meaning by the tool's definition; a person who is asked sees small ones,
     which the request may say in words."""
     given = {"item": "coffee", argument: value}
     kept, changes = without_guesses(given, ORDERING, "Order two coffees, high priority", asks)
