@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from planner.agent.questions import Asker
 from planner.checks.deeds import invented, left_undone, related
-from planner.checks.grounding import echoed, not_done
+from planner.checks.grounding import MIN_ECHO, echoed, not_done, results
 from planner.checks.guards import repeats, sources
 from planner.events import FinalStatus
-from planner.evidence.words import words
+from planner.evidence.words import long_words, words
 from planner.prompts.texts import one_line
 from planner.protocol import Call
 from planner.state import Iteration, RunState
@@ -24,6 +24,8 @@ UNKNOWN = (
 """What the user is told about a change that got no answer."""
 MIN_ECHOED = 3
 """Words of the request beside a call that an answer may not repeat as if they were done."""
+SHARED_WORDS = 0.2
+"""The share of an answer's words that calls have, if both are in one language."""
 NO_CALL = "no call that changes anything was made"
 """Why nothing was changed, if no other reason is known."""
 MAX_COMPLAINT_CHARS = 300
@@ -209,13 +211,15 @@ class Changes:
     def instead(self, answer: str) -> list[str]:
         """The words of the request that an answer to it repeats, and that no result and no tool of
         a change that was made has: three at least, as a part of the request may not have been done,
-        or one where a change was given a text that nobody had said, as something else may have been
-        done."""
-        known = self._described(self.made)
-        of_tools = {*words("\n".join(known.values()))}
-        said = [word for word in echoed(self.state, answer) if word not in of_tools]
-        made_up = any(invented(self.state, each, known.get(each.tool, "")) for each in self.made)
-        return said if made_up or len(said) >= MIN_ECHOED else []
+        unless all are in another language; or one where a change was given a text that nobody had
+        said, as something else may have been done."""
+        tools = self._described(self.made)
+        known = {*words("\n".join([results(self.state), *tools.values()]))}
+        told = {*long_words(answer, MIN_ECHO)}
+        said = [word for word in echoed(self.state, answer) if word not in known]
+        several = len(said) >= MIN_ECHOED and len(told & known) >= SHARED_WORDS * len(told)
+        made_up = any(invented(self.state, each, tools.get(each.tool, "")) for each in self.made)
+        return said if made_up or several else []
 
     def unset(self, answer: str) -> list[str]:
         """The words of an answer by which the request names arguments that these changes could have

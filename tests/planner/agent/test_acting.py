@@ -87,6 +87,38 @@ async def test_an_id_is_chosen_among_those_that_were_found() -> None:
     assert ran.state.status == "answered"
 
 
+@pytest.mark.parametrize(
+    ("prompt", "answer", "status"),
+    [
+        (
+            "Annule le rendez-vous chez le dentiste de la semaine prochaine",
+            "Le rendez-vous chez le dentiste de la semaine prochaine a été annulé.",
+            "answered",
+        ),
+        ("取消下周的牙医预约", "已取消下周的牙医预约。", "answered"),
+        (
+            "Cancel the general room, pay the caterer and inform the neighbours",
+            "The general room is cancelled, the caterer paid and the neighbours informed.",
+            "partial",
+        ),
+    ],
+)
+async def test_another_language_than_the_tools_is_no_claim(
+    prompt: str, answer: str, status: str
+) -> None:
+    """Words of the request that no call has tell only where calls have words of the answer."""
+    ran = await acted(
+        prompt,
+        steps(("Find it", "list_rooms"), ("Cancel it", "cancel")),
+        {"tool": "cancel"},
+        {"room": "general"},
+        was_done(answer),
+        pool=office(list_rooms=[ROOMS], cancel=["OK"]),
+    )
+    assert ran.state.status == status
+    assert (answer in ran.state.answer) == (status == "answered")
+
+
 async def posted_after_reading(prompt: str, room: str, pool: DictionaryPool) -> Ran:
     """A run that lists the rooms, reads the first one, and says "found" in one."""
     return await acted(
