@@ -896,6 +896,9 @@ def test_what_is_a_guess(argument: str, value: Any, is_guess: bool) -> None:
         ("31: Lunch", "event_id", 31),
         ("id_: '31'", "event_id", "31"),
         ("予定31を削除", "event_id", "31"),
+        ("bis zum 15. Januar 2027", "due", "15.01.2027"),
+        ("by January 15, 2027", "due", "01/15/2027"),
+        ("by January 15, 2027", "due", "2027/01/15"),
     ],
 )
 def test_what_stands_there_in_another_form_is_no_guess(
