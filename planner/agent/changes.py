@@ -24,7 +24,7 @@ UNKNOWN = (
 """What the user is told about a change that got no answer."""
 MIN_ECHOED = 3
 """Words of the request beside a call that an answer may not repeat as if they were done."""
-SHARED_WORDS = 0.2
+SHARED_WORDS = 0.25
 """The share of an answer's words that calls have, if both are in one language."""
 NO_CALL = "no call that changes anything was made"
 """Why nothing was changed, if no other reason is known."""
