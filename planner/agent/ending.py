@@ -11,7 +11,7 @@ from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
 from planner.agent.questions import Asker
 from planner.agent.reading import NO_LINE
-from planner.checks.citations import said_by_one, supporting, unproved
+from planner.checks.citations import beside_lists, said_by_one, supporting, unproved
 from planner.checks.claims import beyond, holds
 from planner.checks.deeds import done
 from planner.checks.grounding import (
@@ -230,8 +230,9 @@ class Ending:
             return Doubt(OWN_WORDS)
         if self._orders_too:
             return Doubt(MAY_BE_ORDER)
-        rests_on_query = queries(self.state) and not self.changes.wanted
-        return Doubt(OWN_QUERY) if rests_on_query else None
+        queried = queries(self.state) and not self.changes.wanted
+        rests_on_it = queried and not beside_lists(self.state, answer, self.state.prompt)
+        return Doubt(OWN_QUERY) if rests_on_it else None
 
     def without_tools(self) -> RunFinished:
         """The end of a question that no tool can look up."""

@@ -9,7 +9,7 @@ from planner.agent.changes import Changes
 from planner.agent.gathering import Gatherer
 from planner.agent.questions import Asker
 from planner.agent.steps import Steps
-from planner.checks.citations import MIN_NEW, guessed, likelier, said_by_one
+from planner.checks.citations import MIN_NEW, beside_lists, guessed, likelier, said_by_one
 from planner.checks.claims import agree, beyond, both, claims, name_in, telling, without_lines
 from planner.checks.grounding import (
     borne_out,
@@ -313,7 +313,8 @@ class Reader:
         None where a query does."""
         self.best.keep(answer, None)
         conclusion = self.best.concluded(answer)
-        if other := otherwise_queried(self.state, answer):
+        other = otherwise_queried(self.state, answer)
+        if other and not beside_lists(self.state, answer, self.state.question):
             self.doubt(other)
             return None
         if not (self.stands(answer) and (self.best.quotes or claims(answer))):

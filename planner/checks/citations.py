@@ -31,7 +31,9 @@ from planner.checks.grounding import (
     said,
     strings,
 )
+from planner.evidence.answers import answers
 from planner.evidence.context import with_count
+from planner.evidence.tables import table
 from planner.evidence.words import is_name, tokens, words
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
@@ -148,6 +150,20 @@ def unproved(state: RunState, answer: str) -> list[str]:
     return [
         claim for claim in held if not any(subject.told(claim, each) for each in subject.sources)
     ]
+
+
+def beside_lists(state: RunState, answer: str, request: str) -> bool:
+    """Whether results that no query reads say all that an answer claims beyond the request."""
+    if answers(state.part_iterations):
+        return False
+    subject = Subject(state, answer)
+    new = beyond(as_read(answer, subject.results), request)
+    others = [
+        each
+        for each in subject.sources
+        if each.made.by != "query" and not table(each.made.tool, each.made.result)
+    ]
+    return bool(new) and all(any(subject.told(claim, each) for each in others) for claim in new)
 
 
 def guessed(state: RunState, readings: Sequence[str], request: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from in_memory import ALLOWED, DictionaryPool, Fast, Ran, Said, Unconstrained, planned, spec
 from inline_snapshot import snapshot
-from replies import deed, found, plan, second, was_done
+from replies import deed, found, nowhere, plan, second, steps, was_done
 
 from planner.agent.ending import OWN_QUERY
 from planner.protocol import Limits
@@ -131,6 +131,33 @@ async def test_a_list_is_read_as_it_is_if_the_model_writes_no_query() -> None:
     said = Unconstrained({"sql": None})
     ran = await asked(said, said, found("bob has issue 7."), pool=tracker())
     assert (ran.state.status, ran.state.answer) == ("partial", "bob has issue 7.")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "details", "status"),
+    [
+        ("assignee = 'nobody'", "number: 7\nreported by: mail@lena.example", "answered"),
+        ("number = 7", "number: 7\nreported by: mail@lena.example", "answered"),
+        ("number = 7", "number: 7", "partial"),
+    ],
+)
+async def test_what_another_result_says_does_not_rest_on_a_query(
+    wanted: str, details: str, status: str
+) -> None:
+    said = sql(f"SELECT number, assignee FROM list_issues WHERE {wanted}")
+    pool = tracker([*ISSUES, {"number": 11, "assignee": "mail@lena.example"}])
+    pool.specs.append(spec("get_issue", "number", upstream="tracker"))
+    pool.results["get_issue"] = [details]
+    ran = await planned(
+        steps(("List the issues", "list_issues"), ("Read the issue", "get_issue")),
+        *[said] * (1 if "7" in wanted else 2),
+        *[nowhere()] * ("7" in wanted),
+        {"number": "7"},
+        found("It was reported by mail@lena.example."),
+        pool=pool,
+        prompt="Who reported issue number 7?",
+    )
+    assert ran.state.status == status
 
 
 async def test_a_short_list_is_not_queried() -> None:
