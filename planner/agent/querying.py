@@ -22,6 +22,7 @@ from planner.evidence.queries import (
     says_something,
     unknown_last,
 )
+from planner.evidence.records import is_further
 from planner.evidence.tables import Table, table
 from planner.state import Iteration, RunState
 from planner.tools import Outcome
@@ -104,7 +105,9 @@ class Querier:
 
 
 def _is_result(call: Iteration) -> bool:
-    """Whether it is a call of the pool's that read something, with its own arguments: what was
-    found with broader ones says nothing of the conditions that were left out."""
+    """Whether it is a call of the pool's that read something, with its own arguments, from its
+    beginning: what was found with broader ones says nothing of the conditions that were left
+    out."""
     own = call.by == "choice" and not call.result.startswith(NOTHING_FOR)
+    own = own and not is_further(call.arguments)
     return own and call.outcome is Outcome.SUCCESS and not call.changes

@@ -55,6 +55,11 @@ _PAGE = re.compile(
 )
 """The names by which services say that a list goes on, how long all of it is, and which part it
 is."""
+_FURTHER = re.compile(
+    r"(?i)cursor$|page_?token$|^starting_?after$"
+    r"|^(?:page|offset|skip|page_?(?:number|index)|start_?(?:at|index))$"
+)
+"""The names by which they are asked for another part than the first."""
 
 
 class _WithoutAliases(yaml.BaseLoader):
@@ -123,6 +128,13 @@ def _is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
         or any(_TOTAL.search(name) or (paged and name.lower() == "total") for name in longer)
         or (paged and any(several))
     )
+
+
+def is_further(arguments: Mapping[str, Any]) -> bool:
+    """Whether a call asks for another part of a list than the first: what it returns may not say
+    so, such as the last page."""
+    named = (str(each or "") for name, each in arguments.items() if _FURTHER.search(name))
+    return any(each not in ("", "0", "1") for each in named)
 
 
 def _is_true(value: Any) -> bool:

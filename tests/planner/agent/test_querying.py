@@ -165,6 +165,29 @@ async def test_a_short_list_is_not_queried() -> None:
     assert "query" not in [each.role for each in ran.state.ledger]
 
 
+@pytest.mark.parametrize(
+    ("argument", "value", "is_queried"),
+    [
+        ("cursor", "c:10", False),
+        ("pageToken", "x9", False),
+        ("page", "2", False),
+        ("offset", "10", False),
+        ("page", "1", True),
+        ("offset", "0", True),
+        ("cursor", "", True),
+        ("state", "open", True),
+    ],
+)
+async def test_the_last_page_is_not_queried_as_all_of_a_list(
+    argument: str, value: str, is_queried: bool
+) -> None:
+    pool = tracker()
+    pool.specs[0] = spec("list_issues", f"{argument}?", upstream="tracker")
+    turns = [sql(COUNTED), found("bob has 2 open issues.")] if is_queried else [found("Issue 7.")]
+    ran = await asked({argument: value}, *turns, pool=pool)
+    assert ("query_results" in [each.tool for each in ran.state.iterations]) is is_queried
+
+
 async def test_a_query_without_a_value_that_the_request_names_is_written_once_more() -> None:
     loose = sql("SELECT COUNT(*) FROM list_issues WHERE state = 'open'")
     ran = await asked(loose, sql(COUNTED), found("bob has 2 open issues."), pool=tracker())
