@@ -15,6 +15,7 @@ _PATH = re.compile(
     r"(?<![\w@.+-])"  # from a word's start only: else a long word takes the square of its length
     r"(?:[\w@.+-]*(?:/[\w@.+-]+)+/?|[\w@+-][\w@.+-]*\.[A-Za-z]\w{0,5}\b|[\w@.+-]+/)"
 )
+_END = re.compile(r"(?<=\w)\.+\Z")
 _MARKED = re.compile(r"\s*\[(\w+)\] +(\S+(?: \S+)*)(?: {2,}.*)?\s*")
 """`[FILE] buoy list.txt    25 B`: a mark of its kind, the name, and what stands in a column after
 it."""
@@ -115,6 +116,6 @@ def _texts(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def paths_in(text: str) -> list[str]:
-    """What looks like a path, as it stands in a text."""
-    found = dict.fromkeys(match.group() for match in _PATH.finditer(text))
+    """What looks like a path, as it stands in a text, without the end of a sentence."""
+    found = dict.fromkeys(_END.sub("", match.group()) for match in _PATH.finditer(text))
     return [path for path in found if len(path) <= MAX_PATH_CHARS]

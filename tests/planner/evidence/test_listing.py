@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from planner.evidence.listing import folders_in, of_listing, visible
+from planner.evidence.listing import folders_in, of_listing, paths_in, visible
 
 FILE = {"type": "file", "name": "a.py"}
 
@@ -87,3 +87,15 @@ def test_an_entry_of_text_is_a_whole_name(lines: list[str], paths: list[str]) ->
 def test_what_is_hidden_is_so_within_the_project(paths: list[str], shown: list[str]) -> None:
     """The project itself may be in a hidden folder."""
     assert visible(paths) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("Delete the file notes/a.md.", ["notes/a.md"]),
+        ("Read /srv/garden... and ./Makefile.", ["/srv/garden", "./Makefile"]),
+        ("Go to ../.. or src/.", ["../..", "src/."]),
+    ],
+)
+def test_a_path_does_not_end_with_its_sentence(text: str, paths: list[str]) -> None:
+    assert paths_in(text) == paths
