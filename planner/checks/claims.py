@@ -61,7 +61,7 @@ _CLAIM = re.compile(
     rf"|{_QUOTATION}"
 )
 
-_PROPER_NAME = re.compile(rf"[{UPPER}]\w*(?: [{UPPER}]\w*)+")
+_PROPER_NAME = re.compile(rf"[{UPPER}]\w*(?: [{UPPER}]\w*)*")
 _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
 _UNSIGNED = re.compile(rf"(?<!{LETTER})(?<!\.)\d+(?:\.\d+)?(?={_UNIT}?(?!{LETTER}))")
@@ -238,10 +238,11 @@ def _begins_otherwise(answer: str, other: str) -> bool:
 
 
 def _is_proper_name_in(answer: str, other: str) -> bool:
-    """Whether the whole of an answer is a name of several words, "The Blue Hall", that another one
-    has."""
+    """Whether the whole of an answer is a name, "The Blue Hall", that another one has; of one word,
+    only if its capital is not that of a sentence."""
     whole = flat(answer).rstrip(".")
-    return _PROPER_NAME.fullmatch(whole) is not None and says(other, whole)
+    stands = says(other, whole) if " " in whole else holds(flat(other)[1:], whole)
+    return stands and _PROPER_NAME.fullmatch(whole) is not None
 
 
 def without_lines(answer: str) -> str:
