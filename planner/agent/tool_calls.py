@@ -214,7 +214,7 @@ class Caller:
         arguments, changes = without_limits(arguments, tool, self.state.user_words)
         self.record_guard("unseen", changes)
         if not tool.has_role:  # a search in texts finds a word in any spelling
-            arguments, changes = spelled_as_said(arguments, self.state.user_words)
+            arguments, changes = spelled_as_said(arguments, tool, self.state.user_words)
             self.record_guard("spelling", changes)
         arguments, changes = corrected_patterns(arguments, tool)
         self.record_guard("pattern", changes)

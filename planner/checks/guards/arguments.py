@@ -208,11 +208,16 @@ def without_limits(
     return kept, changes
 
 
-def spelled_as_said(arguments: dict[str, Any], said: str) -> tuple[dict[str, Any], list[str]]:
+def spelled_as_said(
+    arguments: dict[str, Any], tool: ToolSpec, said: str
+) -> tuple[dict[str, Any], list[str]]:
     """Texts that the user has said in other capitals, as the user did: many tools find nothing for
-    `paris`. Returns the arguments and the changes, a line each."""
+    `paris`. A choice stays as its tool spells it. Returns the arguments and the changes, a line
+    each."""
     corrected, changes = dict(arguments), []
     for name, value in arguments.items():
+        if choices(tool.grammar, name):
+            continue
         given = value if isinstance(value, list) else [value]
         spelled = [_as_said(each, said) if isinstance(each, str) else each for each in given]
         if spelled != given:

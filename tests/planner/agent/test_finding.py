@@ -254,10 +254,29 @@ def test_items_of_a_list(result: str, listed: list[str]) -> None:
     assert [*items(result)] == listed
 
 
+STATE = {"enum": ["open", "closed"]}
+CHOOSING = spec(
+    "issues",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "city": {"type": "string"},
+            "state": {"anyOf": [STATE, {"type": "null"}]},
+            "labels": {"type": "array", "items": STATE},
+        },
+    },
+)
+
+
 def test_what_the_user_said_in_other_capitals() -> None:
     given = {"city": "bern", "names": ["anker", "Birne"], "limit": 3, "other": "BER"}
-    assert spelled_as_said(given, "Is there an Anker in Bern?")[0] == given | {
+    assert spelled_as_said(given, CHOOSING, "Is there an Anker in Bern?")[0] == given | {
         "city": "Bern",
         "names": ["Anker", "Birne"],
     }
-    assert spelled_as_said({"word": "bern"}, "Bern, and bern too")[1] == []
+    assert spelled_as_said({"word": "bern"}, CHOOSING, "Bern, and bern too")[1] == []
+
+
+@pytest.mark.parametrize("given", [{"state": "open"}, {"labels": ["open"]}])
+def test_a_choice_is_spelled_as_the_tool_does(given: dict[str, Any]) -> None:
+    assert spelled_as_said(given, CHOOSING, "Open issues, please") == (given, [])
