@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from planner.checks.citations import sources_of
 from planner.checks.claims import is_number
 from planner.checks.grounding import carried_out, said_in
+from planner.checks.guards.sources import is_date
 from planner.checks.lenient import sentences_in
 from planner.evidence.words import long_words, words
 from planner.state import Iteration, RunState
@@ -25,10 +26,11 @@ MIN_TOLD = 3
 
 def invented(state: RunState, call: Iteration, known: str) -> bool:
     """Whether a model gave a call a text of which no word was said before: not by the user, in no
-    result, and not in what is `known` of the tool."""
+    result, and not in what is `known` of the tool. A day may be said as "tomorrow"."""
     before = [each.text for each in sources_of(state) if each.made.number < call.number]
     said = {*words("\n".join([state.user_words, known, *before]))}
-    texts = [text for text in said_in(call.arguments, "", ()) if not is_number(text)]
+    values = said_in(call.arguments, "", ())
+    texts = [text for text in values if not (is_number(text) or is_date(text))]
     given = [{*words(text)} for text in texts]
     return call.by_model and any(told and not told & said for told in given)
 

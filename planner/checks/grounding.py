@@ -45,6 +45,8 @@ UNHELD_SHARE = 0.25
 
 _NUMBERED = re.compile(r"(?m)^\s*\d{1,2}[.)]\s+")
 """What an item of a list begins with."""
+_HOUR = re.compile(r"(?<![\d:])0(\d):\d\d")
+"""Of a time, without the zero before it."""
 
 
 def unsupported(state: RunState, answer: str) -> list[str]:
@@ -83,10 +85,14 @@ def _scaled(number: float) -> list[str]:
 def not_done(state: RunState, answer: str) -> list[str]:
     """What the answer to a request for a change claims, and no call says. The request, the plan and
     what was read before prove nothing; only what was done does. A number may come from what was
-    read: it does not claim a change."""
-    missing = _unsaid(answer, carried_out(state))
+    read: it does not claim a change. An hour that the request says, too, may stand in a call with a
+    zero before it."""
+    done = carried_out(state)
+    missing = _unsaid(answer, done)
     read = in_all_readings(results(state)) if missing else ""
-    return [claim for claim in missing if not (is_value(claim) and holds(read, claim))]
+    hours = [each for each in _HOUR.findall(done) if holds(state.prompt, each)]
+    left = [claim for claim in missing if claim not in hours]
+    return [claim for claim in left if not (is_value(claim) and holds(read, claim))]
 
 
 def carried_out(state: RunState) -> str:

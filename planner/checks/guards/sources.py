@@ -151,7 +151,7 @@ def without_guesses(
         if not (asks and each.may_be_in_words)
     }
     for name, value in arguments.items():
-        texts = [text for text in strings(value) if not _is_date(text)]
+        texts = [text for text in strings(value) if not is_date(text)]
         own = {*words("\n".join(texts))}
         made_up = bool(own) and own.isdisjoint(known)
         if name not in tool.required and (made_up or name in guessed):
@@ -186,14 +186,14 @@ def _has_no_source(value: Any, seen: str, numbers: Numbers, known_only: bool) ->
             return True
         case str() if _BLANK_VALUE.fullmatch(value):
             return value not in seen
-        case str() if _TOKEN_VALUE.fullmatch(value) and not _is_date(value):
+        case str() if _TOKEN_VALUE.fullmatch(value) and not is_date(value):
             bare = value.strip("./#@")
             whole, *of_path = [_stands(part, seen) for part in [bare, *bare.split("/")]]
             return not whole and not all(of_path)
     return False
 
 
-def _is_date(value: str) -> bool:
+def is_date(value: str) -> bool:
     """Whether it is a date or a time, in any format that is one: `15.01.2027`, `01/15/2027`."""
     return any(map(_DATE_VALUE.fullmatch, readings(value)))
 

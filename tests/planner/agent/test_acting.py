@@ -119,6 +119,27 @@ async def test_another_language_than_the_tools_is_no_claim(
     assert (answer in ran.state.answer) == (status == "answered")
 
 
+@pytest.mark.parametrize(
+    ("prompt", "answer", "status"),
+    [
+        ("Leg die Planung auf 9 Uhr", "Die Planung ist um 9 Uhr.", "answered"),
+        ("Planungを9時に入れて。", "Planungを9時に入れました。", "answered"),
+        ("Leg die Planung auf morgen", "Die Planung ist morgen.", "answered"),
+        ("Leg die Planung auf 9 Uhr", "Die Planung ist um 8 Uhr.", "partial"),
+        ("Leg die Planung auf 7 Uhr", "Die Planung ist um 7 Uhr.", "partial"),
+        ("Leg die Planung auf den Vormittag", "Die Planung ist um 9 Uhr.", "partial"),
+    ],
+)
+async def test_the_time_that_was_asked_for_may_be_said_otherwise_in_its_call(
+    prompt: str, answer: str, status: str
+) -> None:
+    given = {"room": "Planung", "text": "2026-12-10T09:00:00+01:00"}
+    pool = office(post=["OK"])
+    said = steps(("Plan it", "post")), given, was_done(answer)
+    ran = await acted(prompt, *said, pool=pool, policy=Policy.ASK)
+    assert ran.state.status == status
+
+
 async def posted_after_reading(prompt: str, room: str, pool: DictionaryPool) -> Ran:
     """A run that lists the rooms, reads the first one, and says "found" in one."""
     return await acted(
