@@ -203,7 +203,7 @@ def agree(first: str, second: str, request: str) -> bool:
     request, or the whole of it, if that is a proper name; where neither claims a name or a number,
     most of the words."""
     pairs = [(first, second), (second, first)]
-    if any(_is_proper_name_in(one, other) and not says(request, one) for one, other in pairs):
+    if any(_is_proper_name_in(one, other, request) for one, other in pairs):
         return True
     if _begins_otherwise(first, second) and _begins_otherwise(second, first):
         return False
@@ -237,12 +237,16 @@ def _begins_otherwise(answer: str, other: str) -> bool:
     return opening is not None and opening[1].casefold() not in other.casefold()
 
 
-def _is_proper_name_in(answer: str, other: str) -> bool:
-    """Whether the whole of an answer is a name, "The Blue Hall", that another one has; of one word,
-    only if its capital is not that of a sentence."""
+def _is_proper_name_in(answer: str, other: str, request: str) -> bool:
+    """Whether the whole of an answer is a name, "The Blue Hall", that another one has and the
+    request has not; of one word, only if its capital is not that of a sentence, and the other one
+    names nothing else."""
     whole = flat(answer).rstrip(".")
-    stands = says(other, whole) if " " in whole else holds(flat(other)[1:], whole)
-    return stands and _PROPER_NAME.fullmatch(whole) is not None
+    if says(request, answer) or not _PROPER_NAME.fullmatch(whole):
+        return False
+    if " " in whole:
+        return says(other, whole)
+    return holds(flat(other)[1:], whole) and {*beyond(other, request)} <= {whole}
 
 
 def without_lines(answer: str) -> str:

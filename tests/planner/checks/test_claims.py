@@ -44,6 +44,7 @@ from planner.tools import Outcome
         ("Harlan", "The pump was repaired by Harlander.", False),
         ("MIT", "It has the MIT license.", True),
         ("Closed", "The garage is not closed.", False),
+        ("Session", "Each ClientPool makes a Session.", False),
         ("Blue", "It is blue, as set above.", True),
         ("What it is.", "It is not.", False),
         ("REQUEST_TIMEOUT 的值是30秒。", "REQUEST_TIMEOUT = 60", False),
