@@ -201,10 +201,11 @@ class OfProject:
 
 
 def servers(file: Path) -> list[tuple[str, Any]]:
-    """Every server in a client's file, with its entry unchanged. Raises `ConfigError`."""
+    """Every server in a client's file, with its entry unchanged. What is not a map is a setting:
+    Gemini CLI has some under `mcp` and `extensions`. Raises `ConfigError`."""
     data = parsed(file, read_text(file))
     found = list(_servers(data, file.stem)) if isinstance(data, dict) else []
-    return [(str(name), entry) for name, entry in found]
+    return [(str(name), entry) for name, entry in found if isinstance(entry, dict | OfProject)]
 
 
 def _servers(data: dict[str, Any], stem: str) -> Iterator[tuple[Any, Any]]:

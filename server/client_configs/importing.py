@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import ValidationError
 
 from planner.errors import ConfigError
-from server.client_configs.clients import Client, OfProject, servers
+from server.client_configs.clients import Client, OfProject, Server, servers
 from server.client_configs.files import short
 from server.client_configs.variables import Variables, variable_name
 from server.config import UpstreamSettings
@@ -142,12 +142,10 @@ def find_sources(clients: Iterable[Client]) -> list[Source]:
 
 
 def _import_server(
-    name: str, entry: Any, source: Source, variables: Variables, shipped: set[str]
+    name: str, entry: Server | OfProject, source: Source, variables: Variables, shipped: set[str]
 ) -> ImportedServer:
     if isinstance(entry, OfProject):
         raise _CannotImportError(f"it is only for the project {short(Path(entry.folder))}")
-    if not isinstance(entry, dict):
-        raise _CannotImportError("its entry is not a map")
     if entry.get("disabled") is True or entry.get("enabled") is False:
         raise _CannotImportError("it is disabled in that file")
     entry = _flat(entry)

@@ -43,7 +43,6 @@ def settings_from(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
-        ("text", "its entry is not a map"),
         ({"command": "planloom"}, "it is Planloom itself, which would call itself"),
         ({"command": "C:\\x\\planloom.exe"}, "it is Planloom itself, which would call itself"),
         (
@@ -182,6 +181,18 @@ def test_the_servers_of_single_projects_are_left_out(tmp_path: Path) -> None:
     ]
 
 
+def test_settings_beside_the_servers_are_not_servers(tmp_path: Path) -> None:
+    """Gemini CLI has lists of names where other clients have servers."""
+    settings = {
+        "extensions": {"disabled": ["a"]},
+        "mcp": {"allowed": ["it"], "serverCommand": "x"},
+        "mcpServers": {"it": {"command": "x"}},
+    }
+    file = put(tmp_path / "settings.json", settings)
+    taken, left_out = import_servers([Source("Gemini CLI", file)], [])
+    assert ([each.name for each in taken], left_out) == (["it"], [])
+
+
 def test_servers_of_one_name_are_taken_once(tmp_path: Path) -> None:
     same, other = {"command": "x"}, {"command": "y"}
     files = [
@@ -219,7 +230,7 @@ entries = st.fixed_dictionaries(
 )
 
 
-@given(st.dictionaries(names, entries | texts, max_size=4))
+@given(st.dictionaries(names, entries, max_size=4))
 @hypothesis_settings(max_examples=60)
 def test_whatever_a_client_says_the_file_written_is_one_that_can_be_read(servers: Any) -> None:
     with TemporaryDirectory() as folder:
