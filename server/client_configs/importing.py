@@ -55,7 +55,8 @@ _REFERENCE = re.compile(
     r"|\$\{(?P<folder>workspaceFolder|workspaceRoot)(?::[^}]*)?\}"
     r"|\$\{(?P<home>userHome)\}"
     r"|\$\{(?P<separator>pathSeparator|/)\}"
-    r"|\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}"  # Claude Code
+    # Claude Code. In lower case and without a default it is a value of the client: `${file}`.
+    r"|\$\{(?P<name>[A-Z_]\w*|[a-z]\w*(?=:-))(?::-(?P<default>[^}]*))?\}"
     r"|\{env:(?P<braces>[A-Za-z_]\w*)\}"  # opencode
     r"|(?P<other>\$\{[^}]*\}?)"
 )
@@ -184,7 +185,7 @@ def _flat(entry: dict[str, Any]) -> dict[str, Any]:
             raise _CannotImportError(f"its `{key}` are not a list")
         if isinstance(env, dict):
             for name in map(_scalar, names):
-                entry["env"] = env = {name: f"${{{name}}}"} | env
+                entry["env"] = env = {name: f"${{env:{name}}}"} | env
     command = entry.get("command")
     if isinstance(command, dict):  # Zed, formerly
         entry = {**entry, **command, "command": command.get("path", "")}
@@ -243,7 +244,7 @@ def _over_http(entry: dict[str, Any], url: str, translator: "_Translator") -> di
     given = entry.get("headers") or (options.get("headers") if isinstance(options, dict) else None)
     headers = translator.values(given, "headers")
     if variable := entry.get("bearer_token_env_var"):  # Codex
-        headers |= translator.values({"Authorization": f"Bearer ${{{variable}}}"}, "headers")
+        headers |= translator.values({"Authorization": f"Bearer ${{env:{variable}}}"}, "headers")
     if isinstance(key := entry.get("apiKey"), str) and key:
         headers |= translator.values({"Authorization": f"Bearer {key}"}, "apiKey")
     settings: dict[str, Any] = {"url": translator.argument(url, "url")}

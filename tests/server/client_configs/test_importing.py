@@ -72,7 +72,11 @@ def settings_from(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
         ({"command": "x", "env_keys": True}, "its `env_keys` are not a list"),
         ({"command": "x", "env_keys": "TOKEN"}, "its `env_keys` are not a list"),
         ({"command": "x", "env_vars": [{"name": "A"}]}, "one of its values is not text"),
-        ({"command": "x", "args": ["${file}"]}, None),
+        ({"command": "x", "args": ["${file}"]}, "only its client knows the value of `${file…`"),
+        (
+            {"command": "x", "env": {"A": "${workspaceFolderBasename}"}},
+            "only its client knows the value of `${workspaceFolderBasename…`",
+        ),
         (
             {"command": "x", "args": ["${config:a.b}"]},
             "only its client knows the value of `${config…`",
@@ -80,11 +84,10 @@ def settings_from(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_what_cannot_be_taken_is_left_out_with_the_reason(
-    tmp_path: Path, entry: Any, why: str | None
+    tmp_path: Path, entry: Any, why: str
 ) -> None:
     taken, left_out = taken_from(tmp_path, {"it": entry})
-    assert [each.why for each in left_out] == ([why] if why else [])
-    assert len(taken) == (0 if why else 1)
+    assert (taken, [each.why for each in left_out]) == ([], [why])
 
 
 @pytest.mark.parametrize(
@@ -100,6 +103,7 @@ def test_what_cannot_be_taken_is_left_out_with_the_reason(
         ({"DSN": "postgres://a:b@c/d"}, {"DSN": "${DSN:-}"}),
         ({"A": "${B}", "C": "${D:-info}"}, {"A": "${B:-}", "C": "${D:-info}"}),
         ({"A": f"${{B:-{SECRET}}}"}, {"A": "${B:-}"}),
+        ({"A": "${b:-info}", "C": "${env:d}"}, {"A": "${b:-info}", "C": "${d:-}"}),
         ({"A": f"{SECRET}${{B}}"}, {"A": "${A:-}"}),
         ({"A": "$HOME"}, {"A": "$$HOME"}),
     ],
@@ -139,11 +143,17 @@ def test_arguments_come_along_unless_they_are_called_or_look_secret(
 
 
 def test_a_token_from_the_environment_is_one_more_header(tmp_path: Path) -> None:
-    entry = {"url": "https://h/mcp", "http_headers": {"X-Area": "eu"}, "bearer_token_env_var": "T"}
+    entry = {"url": "https://h/mcp", "http_headers": {"X-Area": "eu"}, "bearer_token_env_var": "t"}
     assert settings_from(tmp_path, entry)["headers"] == {
         "X-Area": "eu",
-        "Authorization": "Bearer ${T:-}",
+        "Authorization": "Bearer ${t:-}",
     }
+
+
+def test_variables_that_a_client_names_are_taken_from_the_environment(tmp_path: Path) -> None:
+    entry = {"command": "x", "env_vars": ["A", "http_proxy"]}
+    env = {"A": "${A:-}", "http_proxy": "${http_proxy:-}"}
+    assert settings_from(tmp_path, entry)["env"] == env
 
 
 def test_one_variable_has_one_value(tmp_path: Path) -> None:
