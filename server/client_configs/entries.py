@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -125,8 +124,8 @@ def _subject(server: Any) -> str | None:
         if key in server:
             return str(server[key])
     words = [each for key in ("command", "args") for each in _words(server.get(key))]
-    following = [after for word, after in pairwise(words) if word == "--project"]
-    return following[0] if following else None
+    named = re.search(r"\0--project[\0=]([^\0]*)", "\0".join(words))
+    return named and named[1]
 
 
 def _words(value: Any) -> list[str]:

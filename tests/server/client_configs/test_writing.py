@@ -216,6 +216,14 @@ def test_a_client_may_have_several_projects(run: Run, home: Path, client: str) -
     assert file.read_text() == text
 
 
+def test_the_entry_of_another_project_stays_in_either_spelling(run: Run, home: Path) -> None:
+    own = {"command": "planloom", "args": ["serve", "--project=/other"]}
+    file = put(CLIENTS["cursor"].file, {"mcpServers": {"planloom": own}})
+    run("init", "--client", "cursor", "--write")
+    entries = dict(servers(file))
+    assert (entries.pop("planloom"), [*entries]) == (own, ["planloom-home"])
+
+
 def test_what_a_person_added_to_an_entry_stays(run: Run, home: Path) -> None:
     file = put(home / ".continue/config.yaml", BEFORE["continue"])
     run("init", "--client", "continue", "--write")
