@@ -28,7 +28,7 @@ from server.client_configs.importing import (
 )
 from server.config_file import named_variables, own_file, shipped_file
 from server.environment import TOKEN
-from server.project import expanded
+from server.project import expanded, is_folder
 from server.text import one_line
 
 
@@ -102,8 +102,12 @@ def client_entry(client: str, project: Path | None, address: str | None, *, writ
 
 def _named(path: Path) -> list[Source]:
     path = expanded(path)
-    if path.is_dir():
-        inside = sorted(each for each in path.iterdir() if each.suffix in SUFFIXES)
+    if is_folder(path):
+        try:
+            inside = sorted(each for each in path.iterdir() if each.suffix in SUFFIXES)
+        except OSError as error:
+            why = error.strerror
+            raise ConfigError(f"{path}: cannot be read: {why}; name a readable folder") from None
         if not inside:
             ends = ", ".join(SUFFIXES)
             raise ConfigError(f"{path}: no file in it ends in {ends}; name a client's file")

@@ -1,10 +1,12 @@
 """`planloom init`: an upstreams.yaml with the servers of other clients, and what is told of it."""
 # ruff: noqa: E501  texts stand as they are shown
 
+import errno
 import json
+import os
 import stat
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import NoReturn, get_args, get_type_hints
 
 import pytest
 import yaml
@@ -250,6 +252,24 @@ def test_a_named_file_or_folder_is_taken_instead_of_all(run: Run, populated: Pat
             "planloom: none.json: no MCP servers found under `mcpServers`, `servers`, `context_servers`, `mcp_servers`, `extensions`, `mcp`; name a client's file\n",
         )
     )
+
+
+@pytest.mark.parametrize(("method", "kind"), [("stat", "file"), ("iterdir", "folder")])
+def test_a_folder_that_may_not_be_read_is_told(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch, method: str, kind: str
+) -> None:
+    """Nothing is known of what is in a closed folder."""
+    (home / "mine").mkdir()
+
+    def refused(self: Path, **given: bool) -> NoReturn:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, method, refused)
+        patched.setattr(Path, "read_bytes", refused)
+        told = run("init", "--from", "mine")
+    why = f"mine: cannot be read: Permission denied; name a readable {kind}"
+    assert told == (2, "", f"planloom: {why}\n")
 
 
 def test_without_any_client_the_shipped_file_is_written(run: Run) -> None:
