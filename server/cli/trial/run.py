@@ -81,7 +81,7 @@ async def try_on_terminal(
             bars.stop()
             _show(measured)
             if found := best(measured):
-                _suggest(settings.models, found, named)
+                _suggest(settings, found, named)
             raise
     return _conclude(settings, measured, named, write)
 
@@ -231,11 +231,10 @@ def _conclude(
         console.print("No model could be measured.")
         return 1
     if not write:
-        _suggest(settings.models, found, named)
+        _suggest(settings, found, named)
         return 0
-    source = settings.source or shipped_file()
-    file = own_file() if source == shipped_file() else source
-    _write(source, file, found)
+    file = _target(settings)
+    _write(settings.source or shipped_file(), file, found)
     output.print(Text(f"\nWrote {found.name} into {file}."), soft_wrap=True)
     for name in (VARIABLES["fast"], VARIABLES["full"]):
         if os.environ.get(name):
@@ -243,14 +242,22 @@ def _conclude(
     return 0
 
 
-def _suggest(used: ModelSettings, found: Measurement, named: Sequence[str]) -> None:
+def _suggest(settings: Settings, found: Measurement, named: Sequence[str]) -> None:
     advice = f"\nBest: {found.name} ({found.summary}). "
-    if (found.fast, found.full) == (used.fast, used.full):
+    if (found.fast, found.full) == (settings.models.fast, settings.models.full):
         advice += "You already use it."
     else:
-        command = shlex.join(["planloom", "try", "--last", "--write", *named])
+        file = _target(settings)
+        other = [] if file == own_file() else ["--upstreams", str(file)]
+        command = shlex.join(["planloom", "try", "--last", "--write", *other, *named])
         advice += f"To write it into your upstreams.yaml: {command}"
     output.print(Text(advice), soft_wrap=True)
+
+
+def _target(settings: Settings) -> Path:
+    """The file that gets the models: the one that was read, unless it is the shipped one."""
+    source = settings.source
+    return own_file() if source in (None, shipped_file()) else source
 
 
 def _write(source: Path, file: Path, chosen: Measurement) -> None:

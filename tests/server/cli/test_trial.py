@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
+from client_files import put
 from ollama_replies import Hang, Reply
 from scripted_ollama import FAST, FULL, Request, ScriptedOllama
 from serving import LONG, Place, end, free_port, wait_until
@@ -188,6 +190,18 @@ def test_the_quickest_of_about_the_best_is_taken() -> None:
     sure, honest = measure("sure", 8, 1.0, wrong=4), measure("honest", 7, 5.0, wrong=0)
     assert best([sure, honest]) == honest
     assert best([]) is None
+
+
+def test_the_command_to_write_the_best_names_the_file_that_was_given(place: Place) -> None:
+    file = put(place.root / "my own.yaml", "upstreams: {}")
+    put(place.root / "state/planloom/trial.json", {"measured": [measure(FULL, 11).model_dump()]})
+    done = tried(place, "--last", FULL, "--upstreams", str(file), PLANLOOM_FAST_MODEL=FAST)
+    command = done.stdout.rpartition("upstreams.yaml: ")[2]
+    assert shlex.split(command) == [
+        *("planloom", "try", "--last", "--write", "--upstreams", str(file), FULL)
+    ]
+    done = tried(place, *shlex.split(command)[2:])
+    assert yaml.safe_load(file.read_text())["models"] == {"fast": FULL, "full": FULL}
 
 
 def test_without_an_own_file_the_shipped_one_is_continued(place: Place) -> None:
