@@ -79,7 +79,9 @@ redis.call('HSET', KEYS[1], 'catalogue', ARGV[3])
 """
 
 _RELEASE = """
-if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return redis.error_reply('TAKEN') end
+local owner, status = unpack(redis.call('HMGET', KEYS[1], 'owner', 'status'))
+if owner == '' and status == 'running' then return end  -- it is sent again
+if owner ~= ARGV[1] then return redis.error_reply('TAKEN') end
 redis.call('HSET', KEYS[1], 'owner', '')
 redis.call('PUBLISH', 'SPACEbell', ARGV[2])
 redis.call('PUBLISH', 'SPACEbell', 'fleet')

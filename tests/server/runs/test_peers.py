@@ -651,6 +651,19 @@ async def test_what_redis_did_not_take_is_sent_again(redis: str, redis_process: 
 
 
 @pytest.mark.outside
+async def test_a_release_may_be_sent_again(redis: str) -> None:
+    """One whose answer was lost is."""
+    async with journals(redis, 2) as (one, two):
+        record = await begun(one, "r1")
+        assert [await record.release() for _ in range(2)] == [False, False]
+        taken = await two.resume("r1")
+        assert taken
+        taken[0].append(ended())
+        assert await taken[0].flush()
+        assert await record.release()  # it has ended elsewhere
+
+
+@pytest.mark.outside
 async def test_a_run_that_began_while_redis_stood_still_is_on_record(
     redis: str, redis_process: int
 ) -> None:
