@@ -237,25 +237,28 @@ class Engine:
     async def cancel(self, run: Run) -> None:
         """End a run: its model call and its tool call are cancelled, on any server. Does nothing
         when it has ended. Raises `RequestError` when the server that drives it does not end it."""
-        if run.interrupted or not (run.driven or run.finished):
-            with anyio.CancelScope(shield=True):  # what is taken over is ended
-                if taken := await self.journal.resume(run.id):
-                    run.writer, run.interrupted = taken[0], False
-                    run.record(cancelled(run.state, AT_REQUEST))
-                    await run.flush()
-        if run.finished:
-            return
-        if run.driven:
-            run.scope.cancel()
-        else:
-            await self.journal.post(Letter(run_id=run.id, kind="cancel"))
-        await self._wait_until_ended(run, base.LETTER_SECONDS)
+        await self._end_undriven(run)
+        if not run.finished:
+            if run.driven:
+                run.scope.cancel()
+            else:
+                await self.journal.post(Letter(run_id=run.id, kind="cancel"))
+            await self._wait_until_ended(run, base.LETTER_SECONDS)
+            await self._end_undriven(run)  # it was being interrupted
         if not run.driven and not run.finished:
             raise RequestError(
                 f"Run {run.id} is driven by another Planloom server, which was asked to end it and "
                 f"did not within {base.LETTER_SECONDS:g} s. Look again with get_run, or end that "
                 "server."
             )
+
+    async def _end_undriven(self, run: Run) -> None:
+        if run.interrupted or not (run.driven or run.finished):
+            with anyio.CancelScope(shield=True):  # what is taken over is ended
+                if taken := await self.journal.resume(run.id):
+                    run.writer, run.interrupted = taken[0], False
+                    run.record(cancelled(run.state, AT_REQUEST))
+                    await run.flush()
 
     async def list_runs(self, most: int, callers: Sequence[str]) -> list[RunSummary]:
         """The newest runs of these callers, the newest first; also those that could not be

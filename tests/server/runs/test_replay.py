@@ -51,7 +51,7 @@ from server.app import build
 from server.approval.approval import Approvals, GuardedPool
 from server.config import RunSettings
 from server.config_file import load_settings
-from server.journal.base import MAX_LETTERS
+from server.journal.base import MAX_LETTERS, RunWriter
 from server.journal.records import Entry, Letter, StoredRun
 from server.journal.sqlite import FORMAT, SqliteJournal
 from server.runs.replay import (
@@ -947,6 +947,33 @@ async def test_a_run_that_is_being_ended_ends_though_its_caller_goes(
             tasks.cancel_scope.cancel()
         ended = await one.call("get_run", run_id=run_id, wait_s=5)
     assert (ended.whole or {})["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_run_that_is_cancelled_while_it_is_interrupted_is_cancelled(
+    elsewhere: bool, place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, releasing = RunWriter.release, anyio.Event()
+
+    async def slow_release(writer: RunWriter) -> bool:
+        releasing.set()
+        await anyio.sleep(0.2)
+        return await release(writer)
+
+    monkeypatch.setattr(RunWriter, "release", slow_release)
+    ollama.expect(Hang())
+    async with place.client() as one, place.client() as two:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: one.call("plan_and_answer", prompt=QUESTION))
+            await ollama.arrived()
+            tasks.cancel_scope.cancel()
+        run_id = one.progress.run_id
+        with anyio.fail_after(LONG):
+            await releasing.wait()
+        ended = await (two if elsewhere else one).call("cancel_run", run_id=run_id)
+        again = await one.call("get_run", run_id=run_id)
+    assert (ended.whole or {})["status"] == "cancelled"
+    assert text(again) == text(ended)
 
 
 async def test_a_server_that_does_not_end_a_run_is_told_of(
