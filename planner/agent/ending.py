@@ -157,7 +157,7 @@ class Ending:
             told = _paragraphs(self.best.nowhere, _said(told))
         if formatted.problem:
             status = "partial"
-            unfit = f"the answer could not be put into data_schema: {formatted.problem}"
+            unfit = f"the answer could not be put into the caller's schema: {formatted.problem}"
             reason = f"{reason}; {unfit}" if reason else unfit
         loose = doubt.elsewhere if doubt else ()
         quotes = [each for each in self.best.quotes if not any(holds(each, n) for n in loose)]

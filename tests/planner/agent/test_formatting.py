@@ -137,7 +137,7 @@ async def test_data_that_never_fits_leaves_the_text(place: Place, ollama: Script
     report, markdown = await asked(place, PLACE)
     assert (report["status"], report["answer"], report["data"]) == ("partial", ANSWER, None)
     assert report["reason"] == snapshot(
-        "the answer could not be put into data_schema: file: 'secret' does not match '\\\\.py$'"
+        "the answer could not be put into the caller's schema: file: 'secret' does not match '\\\\.py$'"
     )
     assert markdown.startswith(f"{ANSWER}\n\n_Status: partial: the answer could not be put into")
 
@@ -149,7 +149,7 @@ async def test_a_fault_while_data_is_written_leaves_the_text(
     ollama.expect(Drop(after='{"data'))
     report, _ = await asked(place, PLACE)
     assert (report["status"], report["answer"], report["data"]) == ("partial", ANSWER, None)
-    assert report["reason"].startswith("the answer could not be put into data_schema: ")
+    assert report["reason"].startswith("the answer could not be put into the caller's schema: ")
 
 
 async def test_a_number_that_json_cannot_hold_is_no_data(
@@ -174,7 +174,7 @@ async def test_time_that_runs_out_leaves_the_text() -> None:
     )
     assert (ran.state.status, ran.state.answer, ran.state.data) == ("partial", ANSWER, None)
     assert ran.state.reason == snapshot(
-        "the answer could not be put into data_schema: the time limit was reached"
+        "the answer could not be put into the caller's schema: the time limit was reached"
     )
 
 

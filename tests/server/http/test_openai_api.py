@@ -290,7 +290,9 @@ async def test_an_answer_in_the_shape_of_a_schema(place: Place, ollama: Scripted
         reply = await client.chat.completions.create(**asked(QUESTION, **wanted))
         message = reply.choices[0].message
         assert message.content is None
-        assert (message.refusal or "").startswith(f"{ANSWER} (the answer could not be put into")
+        refusal = message.refusal or ""
+        assert refusal.startswith(f"{ANSWER} (the answer could not be put into")
+        assert "data_schema" not in refusal  # the client has not sent one
 
 
 async def test_nothing_in_data_is_invisible(place: Place, ollama: ScriptedOllama) -> None:
