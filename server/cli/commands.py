@@ -1,5 +1,6 @@
 """The command line: init, ask, serve, token, runs, tools, doctor, try, models, schema."""
 
+import errno
 import gc
 import json
 import os
@@ -94,6 +95,11 @@ def main() -> None:
         app()
     except PlanloomError as error:
         typer.echo(f"planloom: {clean(str(error))}", err=True)
+        sys.exit(2)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        typer.echo(f"planloom: {error.strerror}; free some space, or write elsewhere", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -469,6 +469,28 @@ def test_nobody_is_told_to_edit_the_shipped_file(place: Place) -> None:
 # The end
 
 
+@pytest.mark.parametrize("words", [["runs"], ["ask", QUESTION]])
+def test_output_that_a_full_disk_does_not_take_is_told(
+    place: Place, ollama: ScriptedOllama, words: list[str]
+) -> None:
+    if words[0] == "ask":
+        ollama.expect(found(ANSWER))
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            place.command(*words),
+            env={**os.environ, **place.environ},
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert last == "planloom: No space left on device; free some space, or write elsewhere"
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, None])
 def test_serve_on_stdio_ends_with_everything_it_started(
     place: Place, ollama: ScriptedOllama, how: signal.Signals | None
