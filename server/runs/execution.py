@@ -45,7 +45,8 @@ async def execute(
     run.models_doing = models.doing
     ours = RunPool(upstreams, run.state, run.open_channel)
     guarded = GuardedPool(ours, run.approvals, upstreams.changed())
-    pool = TapedPool(guarded, tape, tools, stored.began if stored else None)
+    began = stored.began if stored else None
+    pool = TapedPool(guarded, tape, tools, began, run.approvals)
     taped = taped_models(models, tape)
     approver = taped_approver(run.approvals, tape)
     inbox = TapedInbox(tape, lambda: run.state.waiting)

@@ -302,11 +302,17 @@ class TapedPool(PoolAround):
     """The pool of a run: with the tools that it began with, and every result on the tape."""
 
     def __init__(
-        self, pool: ToolPool, tape: Tape, tools: Sequence[ToolSpec], began: events.RunStarted | None
+        self,
+        pool: ToolPool,
+        tape: Tape,
+        tools: Sequence[ToolSpec],
+        began: events.RunStarted | None,
+        approvals: Approvals,
     ) -> None:
         """`tools`: those the run began with; `began`: how, if that is recorded."""
         super().__init__(pool)
         self._tape, self._tools, self._began = tape, tools, began
+        self._approvals = approvals
         now = {tool.name: tool for tool in pool.tools()} if began else {}
         self._changed = {
             tool.name for tool in tools if tool.name in now and not _same(tool, now[tool.name])
@@ -339,6 +345,8 @@ class TapedPool(PoolAround):
             return await self._tape.take(ToolResult, asked, ask, unknown)
         except NotRecorded:
             return ToolResult(outcome=Outcome.ERROR, text=NOT_RECORDED)
+        finally:  # also if the call was made before, or is not made
+            self._approvals.spend(tool, arguments)
 
 
 def _same(one: ToolSpec, other: ToolSpec) -> bool:

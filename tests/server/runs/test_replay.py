@@ -160,7 +160,7 @@ async def ran(
     recorded = StoredRun("x", "me", request, MADE, None, "interrupted", 0.0, list(before))
     tape = Tape(record, lambda event: record.append(Entry.of(event, tape.clock.seconds)), recorded)
     approvals = Approvals("run", request, RunState(), timeout_s=1)
-    taped = TapedPool(GuardedPool(pool, approvals), tape, pool.tools(), recorded.began)
+    taped = TapedPool(GuardedPool(pool, approvals), tape, pool.tools(), recorded.began, approvals)
     approver = taped_approver(approvals, tape)
     said_by = taped_models(models(answers, 8192), tape)
 
@@ -377,15 +377,34 @@ async def test_a_tool_that_was_changed_is_not_called_by_a_run_that_began_before(
     began = [*pool.specs]
     pool.specs = [pool.specs[0].model_copy(update=change), pool.specs[1]]
     tape = Tape(record, lambda event: record.append(Entry.of(event, 0.0)), recorded)
-    taped = TapedPool(pool, tape, began, recorded.began)
+    approvals = Approvals("run", request, RunState(), timeout_s=1)
+    taped = TapedPool(pool, tape, began, recorded.began, approvals)
     result = None
     with pytest.raises(Diverged):  # it is not the agent that asks
         result = await taped.call(began[0], {"text": "new"})
     assert result is None
     tape = Tape(record, lambda event: None)
-    result = await TapedPool(pool, tape, began, recorded.began).call(began[0], {"text": "new_1"})
+    taped = TapedPool(pool, tape, began, recorded.began, approvals)
+    result = await taped.call(began[0], {"text": "new_1"})
     assert result.text == "find was changed since this run began, and is not called any more."
     assert pool.made == []
+
+
+async def test_an_approval_is_used_up_by_the_replay_of_its_call() -> None:
+    pool, record, arguments = Counting(), Kept(Unredacted()), {"text": "a_1"}
+    request = RunRequest(prompt="p", policy=Policy.ALLOW)
+    for _ in range(2):
+        stored = StoredRun("x", "me", request, MADE, None, "interrupted", 0.0, [*record.entries])
+        kept: Any = record
+        tape = Tape(kept, lambda event: None, stored)
+        approvals = Approvals("run", request, RunState(), timeout_s=1)
+        gate = GuardedPool(pool, approvals)
+        await taped_approver(approvals, tape)(NOTE, arguments)
+        taped = TapedPool(gate, tape, pool.tools(), None, approvals)
+        assert (await taped.call(NOTE, arguments)).text == "done note a_1"
+        refused = await gate.call(NOTE, arguments)
+        assert refused.text == "The call of note was not approved and not made."
+    assert pool.made == ["note a_1"]
 
 
 # The file
