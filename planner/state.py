@@ -8,7 +8,7 @@ from planner import events
 from planner.passage import Passage
 from planner.protocol import Mode, RunRequest, Steering, Wants
 from planner.text import flat
-from planner.tools import Outcome
+from planner.tools import Arguments, Outcome
 
 Status = Literal["running"] | events.FinalStatus
 
@@ -28,7 +28,7 @@ class Iteration:
     by: events.MadeBy = "choice"
     beside: bool = False
     """Whether it was chosen together with the one before, and made side by side with it."""
-    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments: Arguments = field(default_factory=dict)
     by_model: bool = False
     asked: events.ApprovalAsked | None = None
     """Set for a tool that is not read-only, before its call is sent."""

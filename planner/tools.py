@@ -13,6 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from planner.grammar import for_grammar
 
+Arguments = dict[str, Any]
+"""What a call is given, by the names of its tool's arguments."""
+
 
 class Safety(StrEnum):
     """What a tool may do to the world. Only `READ_ONLY` runs by itself."""
@@ -101,7 +104,7 @@ class ToolSpec(Roles):
     safety: Safety = Safety.DESTRUCTIVE
     policy: Policy = Policy.ASK
     """The most that the operator permits if the tool is not read-only."""
-    fixed_arguments: dict[str, Any] = Field(default_factory=dict)
+    fixed_arguments: Arguments = Field(default_factory=dict)
     """The operator's arguments, which are sent with each call."""
     priority: int = 0
     """Tools with a higher priority are offered earlier, and keep their plain name in a clash."""
@@ -191,12 +194,12 @@ class Approval(BaseModel, frozen=True):
 class Approver(Protocol):
     """Decides on calls of tools that are not read-only."""
 
-    async def __call__(self, tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
+    async def __call__(self, tool: ToolSpec, arguments: Arguments) -> Approval:
         """Decide on one call with exactly these arguments, which include the operator's. It may
         wait for a person, and gets one call of a run at a time."""
 
 
-async def refuse(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
+async def refuse(tool: ToolSpec, arguments: Arguments) -> Approval:
     """The approver of runs for which nobody decides."""
     return Approval(approved=False, by="policy", reason="only read-only tools may run here")
 
@@ -211,7 +214,7 @@ class ToolPool(Protocol):
     def upstreams(self) -> Sequence[UpstreamStatus]:
         """Every configured upstream with its state."""
 
-    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+    async def call(self, tool: ToolSpec, arguments: Arguments) -> ToolResult:
         """Call a tool. It never raises for a failing upstream, which is an outcome. Cancellation
         reaches the upstream."""
 
@@ -231,7 +234,7 @@ class PoolAround:
     def upstreams(self) -> Sequence[UpstreamStatus]:
         return self.pool.upstreams()
 
-    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+    async def call(self, tool: ToolSpec, arguments: Arguments) -> ToolResult:
         return await self.pool.call(tool, arguments)
 
     async def listing(self) -> str | None:

@@ -23,7 +23,7 @@ from planner.evidence.rewriting import Edit
 from planner.evidence.words import named, tokens
 from planner.protocol import Call, FromRecord
 from planner.text import flat, shortened
-from planner.tools import ToolSpec
+from planner.tools import Arguments, ToolSpec
 
 OLD, NEW = "OLD_TEXT", "NEW_TEXT"
 """What stands for the two texts in a call that shows how a tool is called."""
@@ -48,7 +48,7 @@ class Editor:
         self.best = best
         self.tool: ToolSpec | None = None
         """The tool that replaces texts in files, once `ready` has found it."""
-        self._example: dict[str, Any] = {}
+        self._example: Arguments = {}
         self._path = ""
         """The name of its argument for the file."""
         self._texts: dict[str, str] = {}
@@ -154,7 +154,7 @@ class Editor:
             for each in found
         )
 
-    def calls(self, found: Sequence[Edit]) -> list[dict[str, Any]]:
+    def calls(self, found: Sequence[Edit]) -> list[Arguments]:
         """The arguments of the calls that make these edits of one file: of a single call where the
         tool takes a list of them."""
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from planner.agent.budget import Budget
 from planner.agent.questions import Asker
@@ -17,7 +16,7 @@ from planner.evidence.tool_ranking import Ranking
 from planner.grammar import MAX_ITEMS
 from planner.protocol import Call
 from planner.state import Iteration, RunState
-from planner.tools import Outcome, Policy
+from planner.tools import Arguments, Outcome, Policy
 
 TEXTS = ("string", "array", None)
 """The types of arguments that things are named in."""
@@ -49,7 +48,7 @@ class Finder:
         found = {name: self._found(self.tools.get(kind(name)), name) for name in needed}
         return {name: values for name, values in found.items() if values}
 
-    def all_found(self, call: Call, found: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:
+    def all_found(self, call: Call, found: Mapping[str, Sequence[str]]) -> Arguments | None:
         """The arguments of a look-up that takes nothing but a list of what was found: all of it,
         which a model would copy. `found`: its `choices`."""
         tool = self.asker.tools.get(call.tool)

@@ -4,7 +4,6 @@ that finds nothing is made again in a broader form.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from planner.checks.guards import repeats, widening
 from planner.checks.guards.arguments import takes_path
@@ -12,7 +11,7 @@ from planner.checks.guards.results import NOTHING, empty, fault
 from planner.events import Event, GuardTripped
 from planner.prompts.texts import compact
 from planner.state import Iteration, RunState
-from planner.tools import Outcome, ToolPool, ToolResult, ToolSpec
+from planner.tools import Arguments, Outcome, ToolPool, ToolResult, ToolSpec
 
 
 @dataclass(frozen=True)
@@ -23,9 +22,7 @@ class Sender:
     state: RunState
     emit: Callable[[Event], None]
 
-    async def read(
-        self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
-    ) -> ToolResult:
+    async def read(self, iteration: Iteration, tool: ToolSpec, arguments: Arguments) -> ToolResult:
         """Make a call that changes nothing, and a broader one if nothing is found."""
         result = await self.send(tool, arguments)
         if iteration.by == "choice" and nothing_in(result):  # a look-up widens by itself
@@ -38,7 +35,7 @@ class Sender:
         return await self.with_siblings(tool, arguments, result)
 
     async def with_siblings(
-        self, tool: ToolSpec, arguments: dict[str, Any], result: ToolResult
+        self, tool: ToolSpec, arguments: Arguments, result: ToolResult
     ) -> ToolResult:
         """The result, and those for the other items of a short list that one argument was taken
         from, where the user did not say which: a small model takes the first one. Not where
@@ -66,7 +63,7 @@ class Sender:
                 return result.model_copy(update={"text": text, "seconds": seconds})
         return result
 
-    async def send(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+    async def send(self, tool: ToolSpec, arguments: Arguments) -> ToolResult:
         """Make one call of an upstream. An error that is marked as a success is returned as a
         failure."""
         result = await self.pool.call(tool, arguments)
@@ -80,9 +77,9 @@ class Sender:
     async def widened(
         self,
         tool: ToolSpec,
-        arguments: dict[str, Any],
+        arguments: Arguments,
         result: ToolResult,
-        tries: Sequence[dict[str, Any]],
+        tries: Sequence[Arguments],
     ) -> ToolResult:
         """The result of the first broader try that finds something, from the record where it was
         made before; else the empty result, with what else was tried."""

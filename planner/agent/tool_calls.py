@@ -2,7 +2,7 @@
 recorded as events."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio
 
@@ -36,6 +36,7 @@ from planner.state import Iteration
 from planner.tools import (
     ROLES,
     Approver,
+    Arguments,
     Outcome,
     Policy,
     ToolPool,
@@ -83,7 +84,7 @@ class Caller:
         A call that was made before is not made again."""
         return await self.own_call(tool, _arguments(tool, value, topic), purpose)
 
-    async def own_call(self, tool: ToolSpec, arguments: dict[str, Any], purpose: str) -> Iteration:
+    async def own_call(self, tool: ToolSpec, arguments: Arguments, purpose: str) -> Iteration:
         """A call of the planner's own with these arguments, unless it was made before."""
         if earlier := repeats.repeated(self.state, tool, arguments):
             return earlier
@@ -101,7 +102,7 @@ class Caller:
     async def call(
         self,
         *calls: Call,
-        given: dict[str, Any] | None = None,
+        given: Arguments | None = None,
         problem: str | None = None,
         by: str | None = None,
         may_guess: bool = True,
@@ -115,7 +116,7 @@ class Caller:
         `may_guess`: whether a person may be asked for a change with arguments that nobody said;
         `choices`: the values that some arguments are chosen from."""
         self.guessed = []
-        ready: list[tuple[Iteration, ToolSpec, dict[str, Any]]] = []
+        ready: list[tuple[Iteration, ToolSpec, Arguments]] = []
         refused: list[tuple[Iteration, Refusal]] = []
         for number, call in enumerate(calls):
             prompt = call.prompt or (self.state.step.objective if self.state.step else "")
@@ -149,11 +150,11 @@ class Caller:
         self,
         iteration: Iteration,
         call: Call,
-        given: dict[str, Any] | None,
+        given: Arguments | None,
         problem: str | None,
         by: str | None,
         choices: Mapping[str, Sequence[str]],
-    ) -> "tuple[ToolSpec, dict[str, Any]] | Refusal":
+    ) -> "tuple[ToolSpec, Arguments] | Refusal":
         """The tool and the arguments of a call, or why it may not run."""
         more = self.asker.prompts.see_more(self.state)
         tool = find(call.tool, [*self.tools, more] if more else self.tools)
@@ -178,7 +179,7 @@ class Caller:
 
     async def write_arguments(
         self, iteration: Iteration, tool: ToolSpec, problem: str | None
-    ) -> dict[str, Any] | str:
+    ) -> Arguments | str:
         """The arguments that fit the tool's schema, or what is still wrong after two tries."""
         if not any(tool.input_schema.get(part) for part in TAKING):
             return {}
@@ -199,7 +200,7 @@ class Caller:
             self.record_guard("arguments", [f"{tool.name}: {problem}"])
         return problem or ""
 
-    def corrected(self, tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+    def corrected(self, tool: ToolSpec, arguments: Arguments) -> Arguments:
         """The arguments as the guards correct them. The guards guess, and a guess must not decide
         what is changed. So for a change they only leave out optional arguments that nobody has
         said."""
@@ -226,7 +227,7 @@ class Caller:
         self,
         iteration: Iteration,
         tool: ToolSpec,
-        arguments: dict[str, Any],
+        arguments: Arguments,
         may_guess: bool = True,
     ) -> None:
         """Run an allowed call, unless it was made before or is not approved."""
@@ -261,7 +262,7 @@ class Caller:
         return self.record_result(iteration, arguments, await send(iteration, tool, arguments))
 
     async def refusal(
-        self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any], may_guess: bool
+        self, iteration: Iteration, tool: ToolSpec, arguments: Arguments, may_guess: bool
     ) -> str | None:
         """Why a call that may change something is not made; None when it was approved."""
         message = repeats.not_again(self.state, tool, arguments)
@@ -312,7 +313,7 @@ class Caller:
         return self.state.part.request.policy
 
     async def change(
-        self, iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]
+        self, iteration: Iteration, tool: ToolSpec, arguments: Arguments
     ) -> ToolResult:
         """An approved call, made once. If no answer comes, the result says so. If the run is ended
         from outside, the call stays open."""
@@ -331,7 +332,7 @@ class Caller:
         for message in messages:
             self.emit(GuardTripped(guard=guard, message=message))
 
-    def show_more(self, iteration: Iteration, arguments: dict[str, Any]) -> None:
+    def show_more(self, iteration: Iteration, arguments: Arguments) -> None:
         """The next lines of a result that was cut, from the record."""
         cut: int = arguments["iteration"]
         text = context.readable(self.state.iterations[cut].result)
@@ -341,9 +342,7 @@ class Caller:
         none = f"The result of iteration {cut} has {len(context.lines(text))} lines."
         self.record_text(iteration, arguments, outcome, shown or none)
 
-    def record_arguments(
-        self, iteration: Iteration, arguments: dict[str, Any], by: str | None
-    ) -> None:
+    def record_arguments(self, iteration: Iteration, arguments: Arguments, by: str | None) -> None:
         self.emit(
             ArgumentsWritten(
                 iteration=iteration.number, tool=iteration.tool, arguments=arguments, model=by
@@ -351,14 +350,12 @@ class Caller:
         )
 
     def record_text(
-        self, iteration: Iteration, arguments: dict[str, Any], outcome: Outcome, text: str
+        self, iteration: Iteration, arguments: Arguments, outcome: Outcome, text: str
     ) -> None:
         """What keeps a call from going out, or comes from the record, as its result."""
         self.record_result(iteration, arguments, ToolResult(outcome=outcome, text=text))
 
-    def record_result(
-        self, iteration: Iteration, arguments: dict[str, Any], result: ToolResult
-    ) -> None:
+    def record_result(self, iteration: Iteration, arguments: Arguments, result: ToolResult) -> None:
         self.emit(
             ToolReturned(
                 iteration=iteration.number,
@@ -369,7 +366,7 @@ class Caller:
         )
 
 
-def _arguments(tool: ToolSpec, value: str, topic: str) -> dict[str, Any]:
+def _arguments(tool: ToolSpec, value: str, topic: str) -> Arguments:
     """The arguments of a look-up: the value, the question if the tool takes one, and the top folder
     if the tool requires a place."""
     arguments = (getattr(tool, role) for role in ROLES)

@@ -12,11 +12,13 @@ from planner.checks.validation import choices
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.listing import of_listing, paths_in
 from planner.state import RunState
-from planner.tools import Outcome, ToolSpec
+from planner.tools import Arguments, Outcome, ToolSpec
 
 MIN_SHARE = 0.1
 """Of the number that a tool uses by default. What small models make up is less, 1 of 100; a single
 day instead of seven may be meant, and 0 is where a list begins."""
+Corrected = tuple[Arguments, list[str]]
+"""Arguments as a guard leaves them, and what it has changed, a line each."""
 _PATH_ARGUMENT = re.compile(
     r"(?<!name_)(?<!pro)(?:(?<!\bx)(?<!_x)(?<!json)(?<!json_)path|file(?:_?name)?|folder"
     r"|dir(?:ectory)?)$",
@@ -79,11 +81,9 @@ def _paths(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in paths if path.strip("./")))
 
 
-def corrected_paths(
-    arguments: dict[str, Any], tool: ToolSpec, seen: Seen
-) -> tuple[dict[str, Any], list[str]]:
+def corrected_paths(arguments: Arguments, tool: ToolSpec, seen: Seen) -> Corrected:
     """Resolve path arguments that appear nowhere to the nearest path seen; leave out an optional
-    one without any. Returns the arguments and the changes, a line each."""
+    one without any."""
     corrected, changes = dict(arguments), []
     spelled: dict[str, str] = {}
     for each in seen.paths:
@@ -162,12 +162,12 @@ def parameter(tool: ToolSpec, name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def same(tool: ToolSpec, first: dict[str, Any], second: dict[str, Any]) -> bool:
+def same(tool: ToolSpec, first: Arguments, second: Arguments) -> bool:
     """Whether two calls are equal except for defaults, empty options and the spelling of paths."""
     return _normal(tool, first) == _normal(tool, second)
 
 
-def _normal(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+def _normal(tool: ToolSpec, arguments: Arguments) -> Arguments:
     normal = {}
     for name, value in arguments.items():
         if takes_path(name) and isinstance(value, str):
@@ -179,7 +179,7 @@ def _normal(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
     return normal
 
 
-def coercions(written: dict[str, Any], coerced: dict[str, Any]) -> list[str]:
+def coercions(written: Arguments, coerced: Arguments) -> list[str]:
     """What `validation.coerced` changed in arguments of the wrong types, a line each."""
     return [
         f"{name}: {value!r} was left out"
@@ -190,12 +190,9 @@ def coercions(written: dict[str, Any], coerced: dict[str, Any]) -> list[str]:
     ]
 
 
-def without_limits(
-    arguments: dict[str, Any], tool: ToolSpec, said: str
-) -> tuple[dict[str, Any], list[str]]:
+def without_limits(arguments: Arguments, tool: ToolSpec, said: str) -> Corrected:
     """Leave out optional numbers far below the tool's default that the user has not said: a small
-    model asks for one entry where the tool returns a hundred. Returns the arguments and the
-    changes, a line each."""
+    model asks for one entry where the tool returns a hundred."""
     kept, changes = dict(arguments), []
     numbers = {float(each) for each in re.findall(r"\d+(?:\.\d+)?", without_separators(said))}
     for name, value in arguments.items():
@@ -208,12 +205,9 @@ def without_limits(
     return kept, changes
 
 
-def spelled_as_said(
-    arguments: dict[str, Any], tool: ToolSpec, said: str
-) -> tuple[dict[str, Any], list[str]]:
+def spelled_as_said(arguments: Arguments, tool: ToolSpec, said: str) -> Corrected:
     """Texts that the user has said in other capitals, as the user did: many tools find nothing for
-    `paris`. A choice stays as its tool spells it. Returns the arguments and the changes, a line
-    each."""
+    `paris`. A choice stays as its tool spells it."""
     corrected, changes = dict(arguments), []
     for name, value in arguments.items():
         if choices(tool.grammar, name):
@@ -263,12 +257,9 @@ def takes_regex(tool: ToolSpec, name: str) -> bool:
     return name == tool.text_argument or bool(_SAYS_REGEX.search(says))
 
 
-def corrected_patterns(
-    arguments: dict[str, Any], tool: ToolSpec
-) -> tuple[dict[str, Any], list[str]]:
+def corrected_patterns(arguments: Arguments, tool: ToolSpec) -> Corrected:
     """Translate regular expressions for arguments that take a mask, and masks and broken
-    expressions for those that take a regular expression. Returns the arguments and the changes, a
-    line each."""
+    expressions for those that take a regular expression."""
     corrected, changes = dict(arguments), []
     for name, value in arguments.items():
         if not isinstance(value, str):

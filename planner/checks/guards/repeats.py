@@ -1,12 +1,10 @@
 """Repeated calls, and runs without progress."""
 
-from typing import Any
-
 from planner.checks.guards.arguments import same
 from planner.checks.guards.results import new_lines
 from planner.evidence.words import words
 from planner.state import Iteration, RunState
-from planner.tools import Outcome, ToolSpec
+from planner.tools import Arguments, Outcome, ToolSpec
 
 FRUITLESS_DECISIONS = 2
 """After so many in a row whose calls brought nothing new, the run concludes; without any answer,
@@ -16,7 +14,7 @@ UNKNOWN = "It may have been done or not, and is not made again; look with a tool
 
 
 def repeated(
-    state: RunState, tool: ToolSpec, arguments: dict[str, Any], outcome: Outcome = Outcome.SUCCESS
+    state: RunState, tool: ToolSpec, arguments: Arguments, outcome: Outcome = Outcome.SUCCESS
 ) -> Iteration | None:
     """The last iteration that made this call, or an equal one, with this outcome. One from before a
     change, or for an earlier request, does not count: its result may be outdated, and what failed
@@ -51,7 +49,7 @@ def known(state: RunState, iteration: Iteration) -> bool:
     return False
 
 
-def not_again(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> str | None:
+def not_again(state: RunState, tool: ToolSpec, arguments: Arguments) -> str | None:
     """Why a call that may change something is neither requested nor made again: it was refused, or
     it was sent and its effect is unknown."""
     for iteration in state.iterations:
@@ -65,7 +63,7 @@ def not_again(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> str
     return None
 
 
-def in_another_way(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -> str | None:
+def in_another_way(state: RunState, tool: ToolSpec, arguments: Arguments) -> str | None:
     """Why a change is not made that another tool has made with all its values, two at least: a
     payment that was sent, and is to be scheduled as well. If the request has a word of this tool's
     name that is not in the other's, it asks for both."""
@@ -79,13 +77,13 @@ def in_another_way(state: RunState, tool: ToolSpec, arguments: dict[str, Any]) -
     return None
 
 
-def _values(arguments: dict[str, Any]) -> set[str]:
+def _values(arguments: Arguments) -> set[str]:
     """The texts and numbers of a call."""
     told = (each for each in arguments.values() if not isinstance(each, bool))
     return {str(each) for each in told if each not in (None, "")}
 
 
-def made(iteration: Iteration, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
+def made(iteration: Iteration, tool: ToolSpec, arguments: Arguments) -> bool:
     """Whether an iteration made this call, or an equal one."""
     return iteration.tool == tool.name and same(tool, iteration.arguments, arguments)
 

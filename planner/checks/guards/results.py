@@ -9,7 +9,7 @@ from planner.checks.guards.arguments import takes_path
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.records import value_of
 from planner.state import Iteration
-from planner.tools import Outcome, ToolSpec
+from planner.tools import Arguments, Outcome, ToolSpec
 
 MAX_FAULT_CHARS = 1000
 """Characters of a result that is nothing but an error."""
@@ -71,7 +71,7 @@ _SHOWS_TEXT = re.compile(
 )
 
 
-def fault(tool: ToolSpec, arguments: dict[str, Any], result: str) -> bool:
+def fault(tool: ToolSpec, arguments: Arguments, result: str) -> bool:
     """Whether a result that is marked as a success is nothing but a short error. An object that
     says that a change failed is one whatever else it has.
 
@@ -96,7 +96,7 @@ def _object(text: str) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _is_fault(tool: ToolSpec, arguments: dict[str, Any], text: str, data: dict[str, Any]) -> bool:
+def _is_fault(tool: ToolSpec, arguments: Arguments, text: str, data: dict[str, Any]) -> bool:
     """Whether a text is an error, or an object that says one and nothing else but the
     arguments."""
     bare = text[begins.end() :] if (begins := _MARK.match(text)) else text

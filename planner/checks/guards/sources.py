@@ -11,7 +11,7 @@ from planner.checks.claims import claims, holds, is_value, numbers_in, readings
 from planner.checks.forms import is_path
 from planner.checks.grounding import chosen, gathered, given_paths, leaves, strings
 from planner.checks.guards.amounts import Numbers
-from planner.checks.guards.arguments import parameter, takes_path
+from planner.checks.guards.arguments import Corrected, parameter, takes_path
 from planner.checks.guards.results import empty
 from planner.checks.validation import choices
 from planner.evidence.context import entries, readable
@@ -20,7 +20,7 @@ from planner.evidence.words import long_words, words
 from planner.passage import Passage
 from planner.state import Iteration, RunState
 from planner.text import flat, shortened
-from planner.tools import Safety, ToolSpec
+from planner.tools import Arguments, Safety, ToolSpec
 
 NOT_MADE = "It was not made: "
 """The beginning of the result of a change that was held back because of a guess."""
@@ -105,7 +105,7 @@ def found_by(call: Iteration) -> str:
 
 
 def unseen(
-    arguments: dict[str, Any], seen: str, tool: ToolSpec | None = None, asked: str = ""
+    arguments: Arguments, seen: str, tool: ToolSpec | None = None, asked: str = ""
 ) -> list[Guess]:
     """The arguments of a change that appear nowhere in what was seen: ids, accounts, channels,
     addresses, paths and amounts. Free text is the model's own; dates are spelled in many ways; a
@@ -136,13 +136,11 @@ def _has_meaning(tool: ToolSpec, argument: str, value: Any) -> bool:
     return len(scale) > 1 and value in scale and not _is_id(argument)
 
 
-def without_guesses(
-    arguments: dict[str, Any], tool: ToolSpec, seen: str, asks: bool
-) -> tuple[dict[str, Any], list[str]]:
+def without_guesses(arguments: Arguments, tool: ToolSpec, seen: str, asks: bool) -> Corrected:
     """Leave out the optional arguments of a change that appear nowhere in what was seen, texts
     among them with no word of it or of the tool's own definition, such as the name of a person whom
     nobody mentioned. A small number stays if a person is asked, who is told that it is a guess: it
-    may have been said in words. Returns the arguments and the changes, a line each."""
+    may have been said in words."""
     kept, changes = dict(arguments), []
     known = {*words(f"{seen}\n{tool.model_dump_json()}")}
     guessed = {
@@ -213,7 +211,7 @@ def mentioned(names: Iterable[str], state: RunState) -> set[str]:
     return {name for name in names if said & {*words(name)}}
 
 
-def another_entry(arguments: dict[str, Any], state: RunState) -> str | None:
+def another_entry(arguments: Arguments, state: RunState) -> str | None:
     """What may be wrong with an id in a change: the entry that has it, in a list that was found,
     has no word of the request which tells the entries apart, and another entry has one. A small
     model takes the first entry."""
@@ -232,7 +230,7 @@ def another_entry(arguments: dict[str, Any], state: RunState) -> str | None:
     return None
 
 
-def as_it_is(arguments: dict[str, Any], state: RunState) -> str | None:
+def as_it_is(arguments: Arguments, state: RunState) -> str | None:
     """What is wrong with a change of an entry that has all of its values already, as the newest
     list that was found says: it would change nothing, and be told as done."""
     newest = next(_entries_meant(arguments, state), None)
@@ -260,7 +258,7 @@ def _has(entry: str, name: str, value: Any) -> bool:
     return False
 
 
-def not_named(tool: ToolSpec, arguments: dict[str, Any], request: str) -> str | None:
+def not_named(tool: ToolSpec, arguments: Arguments, request: str) -> str | None:
     """Why a file is not to be deleted, where nobody is asked: the request names others, and neither
     this one nor its folder. A destructive tool that needs nothing but a path is taken for one that
     deletes."""
@@ -276,7 +274,7 @@ def not_named(tool: ToolSpec, arguments: dict[str, Any], request: str) -> str | 
     return f"the request names {', '.join(named)}, and not {path}"
 
 
-def instead_of_said(before: dict[str, Any], now: dict[str, Any], request: str) -> str | None:
+def instead_of_said(before: Arguments, now: Arguments, request: str) -> str | None:
     """A name or a path of the request that a change was to be made with, and that its next try has
     something else for: a tool that cannot find a folder is not to write somewhere else."""
     said = {each for each in claims(request) if not is_value(each)}
@@ -284,12 +282,10 @@ def instead_of_said(before: dict[str, Any], now: dict[str, Any], request: str) -
     return next((old for old, new in pairs if old in said and old not in new), None)
 
 
-def without_flips(
-    arguments: dict[str, Any], tool: ToolSpec, state: RunState
-) -> tuple[dict[str, Any], list[str]]:
+def without_flips(arguments: Arguments, tool: ToolSpec, state: RunState) -> Corrected:
     """Leave out the optional booleans of a change that differ from what the entry with its id has
     now, if the user says no word of their names: a small model fills in each argument that a tool
-    takes. Returns the arguments and the changes, a line each."""
+    takes."""
     kept, changes = dict(arguments), []
     meant = {*tool.required, *mentioned(arguments, state)}
     for _, listed, having in _entries_meant(arguments, state):
@@ -302,7 +298,7 @@ def without_flips(
 
 
 def _entries_meant(
-    arguments: dict[str, Any], state: RunState
+    arguments: Arguments, state: RunState
 ) -> Iterator[tuple[str, Sequence[str], int]]:
     """The arguments that are ids, each with the lists that were found in which only one entry has
     it, the newest first, and where that entry is in the list."""
@@ -347,7 +343,7 @@ def only_candidates(argument: str, result: str) -> list[str]:
     return own if all(each in named for each in others) else []
 
 
-def meant(arguments: dict[str, Any], failure: str, passages: Sequence[Passage]) -> Passage | None:
+def meant(arguments: Arguments, failure: str, passages: Sequence[Passage]) -> Passage | None:
     """The passage that a call was meant for, if its tool did not find a text that is in another
     place than the call names, or is nearly somewhere: small models copy from memory."""
     said = [*strings(arguments)]

@@ -8,7 +8,7 @@ from typing import Any
 from planner.checks.guards.arguments import same, takes_mask, takes_path
 from planner.evidence.context import RESULTS_KEPT
 from planner.evidence.records import value_of
-from planner.tools import ToolSpec
+from planner.tools import Arguments, ToolSpec
 
 MAX_PATTERN_WORDS = 4
 """Words of a pattern that is tried with other separators; a longer one is a sentence or a line."""
@@ -21,7 +21,7 @@ _HEADED = re.compile(r"(?:([^\n:,\"'\[{(]{1,60}:)\s+)?(.*)", re.DOTALL)
 """What a list may begin with: `Hotels: `."""
 
 
-def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+def wider(tool: ToolSpec, arguments: Arguments) -> list[Arguments]:
     """Broader versions of a call that found nothing, the nearest first.
 
     A search in texts or for files is made everywhere, then with a looser pattern; a look-up in a
@@ -30,7 +30,7 @@ def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
     """
     everywhere = _everywhere(tool, arguments)
     mask = next((name for name in tool.required if takes_mask(tool, name)), None)
-    tries: list[dict[str, Any]] = []
+    tries: list[Arguments] = []
     if tool.text_argument:
         pattern = str(arguments.get(tool.text_argument, ""))
         tries = [everywhere | {tool.text_argument: each} for each in (pattern, *_loosened(pattern))]
@@ -52,7 +52,7 @@ def wider(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
     return _distinct(tool, arguments, tries)
 
 
-def in_fewer_words(tool: ToolSpec, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+def in_fewer_words(tool: ToolSpec, arguments: Arguments) -> list[Arguments]:
     """Broader versions of a look-up that failed: many tools say "not found" as an error."""
     texts = [name for name, value in arguments.items() if isinstance(value, str)]
     if tool.text_argument or tool.file_argument or any(map(takes_path, texts)):
@@ -83,18 +83,16 @@ def siblings(value: str, result: str) -> list[str]:
     return [each for each in found if each != value] if short else []
 
 
-def _distinct(
-    tool: ToolSpec, arguments: dict[str, Any], tries: Sequence[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def _distinct(tool: ToolSpec, arguments: Arguments, tries: Sequence[Arguments]) -> list[Arguments]:
     """The tries without the call itself, each once."""
-    distinct: list[dict[str, Any]] = []
+    distinct: list[Arguments] = []
     for each in tries:
         if not any(same(tool, each, other) for other in (arguments, *distinct)):
             distinct.append(each)
     return distinct
 
 
-def _everywhere(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+def _everywhere(tool: ToolSpec, arguments: Arguments) -> Arguments:
     """The arguments without those that limit the call to some files."""
     required = tool.required
     return {
@@ -104,7 +102,7 @@ def _everywhere(tool: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _with_fewer_words(arguments: dict[str, Any], tool: ToolSpec) -> list[dict[str, Any]]:
+def _with_fewer_words(arguments: Arguments, tool: ToolSpec) -> list[Arguments]:
     """The call without optional texts, then with the longest words of what it looks for alone."""
     texts = [name for name, value in arguments.items() if isinstance(value, str)]
     needed = [name for name in texts if name in tool.required]
@@ -123,7 +121,7 @@ def _top(path: Any) -> Any:
     return _parent(path) if isinstance(path, str) and path.startswith("/") else "."
 
 
-def _one_up(arguments: dict[str, Any]) -> dict[str, Any]:
+def _one_up(arguments: Arguments) -> Arguments:
     return {
         name: _parent(value) if takes_path(name) and isinstance(value, str) else value
         for name, value in arguments.items()
