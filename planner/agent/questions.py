@@ -17,7 +17,7 @@ from planner.evidence.rewriting import block_in
 from planner.grammar import MAX_STRING_CHARS, Schema, unbounded
 from planner.passage import Passage
 from planner.prompts import questions
-from planner.prompts.texts import as_it_was, without_notes
+from planner.prompts.texts import as_it_was, fill, without_notes
 from planner.protocol import (
     Answer,
     Brief,
@@ -75,7 +75,7 @@ class Asker:
 
     async def words(self) -> list[str]:
         """Other words to search for, from the fast model."""
-        question = questions.words(self.state)
+        question = questions.asked("ask_other_words", self.state)
         said = await self.calls.ask(
             "words", question, schemas.words(), protocol.Words, BRIEF_TOKENS, fast=True
         )
@@ -83,7 +83,7 @@ class Asker:
 
     async def file_tools(self, lists: Sequence[str], reads: Sequence[str]) -> FileTools:
         """The tools that list a project's files and read one, out of these."""
-        question = questions.files()
+        question = fill("ask_files")
         schema = schemas.file_tools(lists, reads)
         return await self.calls.ask("files", question, schema, FileTools, SELECTION_TOKENS)
 
@@ -91,19 +91,19 @@ class Asker:
         """An answer of any length from some passages: its lines, each as its sentences. It is
         written in plain text: as JSON, a quotation mark ends a sentence, and a small model says
         less."""
-        question = questions.overview(self.state, passages)
+        question = questions.on_passages("ask_overview", self.state, passages)
         reply = await self.calls.chat("overview", question, None, OVERVIEW_TOKENS)
         lines = lenient.sentences_in(reply.text)
         return lenient.without_last(lines) if reply.finish == "length" else lines
 
     async def confirm(self, passages: Sequence[Passage]) -> str:
         """The answer by a second reading of these passages, which knows nothing of the first."""
-        question = questions.overview_again(self.state, passages)
+        question = questions.on_passages("ask_overview_again", self.state, passages)
         return await self._read_again("confirm", question, passages)
 
     async def facts(self, passages: Sequence[Passage]) -> list[str]:
         """What some passages say that belongs to a long answer."""
-        question = questions.facts(self.state, passages)
+        question = questions.on_passages("ask_facts", self.state, passages)
         reply = await self.calls.chat("facts", question, None, FACTS_TOKENS)
         items = lenient.items_in(reply.text)
         return items[:-1] if reply.finish == "length" else items
@@ -125,7 +125,7 @@ class Asker:
 
     async def editing_tool(self, names: Sequence[str]) -> str | None:
         """The tool that replaces texts in files, out of these."""
-        return await self._select("example", questions.editing_tool(), schemas.or_none(names))
+        return await self._select("example", fill("ask_editing_tool"), schemas.or_none(names))
 
     async def edit_call(self, tool: ToolSpec) -> dict[str, Any]:
         """How a tool is called that replaces texts in files."""
@@ -162,7 +162,7 @@ class Asker:
         something, with what was looked up for it in view: a plan is made before. None where nothing
         is to be done by what was looked up."""
         names = tools or [tool.name for tool in self.choices if not tool.read_only]
-        question = questions.select_to_do(self.state)
+        question = questions.asked("select_to_do", self.state)
         selected = await self._select("select", question, schemas.or_none(names))
         return chosen.model_copy(update={"tool": selected}) if selected else None
 
@@ -223,7 +223,7 @@ class Asker:
 
     async def what_was_done(self) -> Summary:
         """What the calls of an action have done, and the one that is still missing."""
-        question = questions.what_was_done(self.state)
+        question = questions.asked("ask_done", self.state)
         schema = schemas.summary([tool.name for tool in self.choices])
         return await self.calls.ask("answer", question, schema, Summary)
 
@@ -303,7 +303,7 @@ class Asker:
         return decision
 
     async def conclude(self) -> Conclude:
-        question = questions.conclude(self.state)
+        question = questions.asked("ask_conclude", self.state)
         said = await self.calls.ask("conclude", question, schemas.conclude(), Conclude)
         return self._without_echo(said, question)
 

@@ -16,7 +16,7 @@ from planner.evidence import context
 from planner.evidence.passages import likeliest
 from planner.evidence.tool_ranking import shown_whole
 from planner.models.base import Message
-from planner.prompts.questions import short_request
+from planner.prompts.questions import asked
 from planner.prompts.texts import (
     assistant,
     catalogue,
@@ -195,7 +195,7 @@ class Prompts:
         """A second reading of the same results, asked as if it were the first."""
         last = len(state.iterations) - 1  # what was said with its exchange, which is left out
         said = [each for each in state.steered if each.iteration == last >= 0]
-        return joined(self._hints(said), fill("ask_again", prompt=short_request(state)))
+        return joined(self._hints(said), asked("ask_again", state))
 
     def said_since(self, state: RunState) -> str:
         """What the user has said to the run since the last question; it stands before the next."""

@@ -32,16 +32,14 @@ MAX_FILE_GLIMPSE_CHARS = 350
 """Characters of a file's passages, where it is only asked whether the file has to change."""
 
 
+def asked(question: str, state: RunState, **values: str) -> str:
+    """A question, by the name of its text beside this module, with the request and these values in
+    it."""
+    return fill(question, prompt=short_request(state), **values)
+
+
 def brief(state: RunState) -> str:
     return _asked_first(state, fill("ask_brief"))
-
-
-def words(state: RunState) -> str:
-    return fill("ask_other_words", prompt=short_request(state))
-
-
-def files() -> str:
-    return fill("ask_files")
 
 
 def select(state: RunState) -> str:
@@ -53,24 +51,20 @@ def _asked_first(state: RunState, question: str) -> str:
     is part of it."""
     if state.part is state.opens:
         return question
-    return joined(fill("next_request", prompt=short_request(state)), question)
+    return joined(asked("next_request", state), question)
 
 
 def select_for_step(objective: str, tools: Sequence[str]) -> str:
     return fill("select_for_step", tools=", ".join(tools), objective=fenced(objective))
 
 
-def select_to_do(state: RunState) -> str:
-    return fill("select_to_do", prompt=short_request(state))
-
-
 def select_to_find(
     state: RunState, tool: str, missing: Sequence[str], likely: Sequence[str]
 ) -> str:
     said = fenced(", ".join(missing))
-    return fill(
+    return asked(
         "select_to_find",
-        prompt=short_request(state),
+        state,
         needs=tool,
         missing=said,
         likeliest=f" The likeliest: {', '.join(likely)}." if likely else "",
@@ -102,7 +96,7 @@ def _today(state: RunState) -> str:
 def sql(state: RunState, tables: Sequence[str], problem: str) -> str:
     defined = fenced("\n".join(tables))
     wrong = fill("sql_again", problem=fenced(problem)) if problem else ""
-    question = fill("ask_sql", tables=defined, prompt=short_request(state))
+    question = asked("ask_sql", state, tables=defined)
     return joined(question, wrong)
 
 
@@ -111,45 +105,22 @@ def answer(state: RunState) -> str:
     ordered = state.wants == "action" or state.may_be_order
     if ordered and not any(each.changes for each in state.part_iterations):
         how += f" {fill('how_unchanged')}"
-    return fill("ask_answer", prompt=short_request(state), how=how)
-
-
-def what_was_done(state: RunState) -> str:
-    return fill("ask_done", prompt=short_request(state))
-
-
-def overview(state: RunState, passages: Sequence[Passage]) -> str:
-    """An answer of any length from these passages."""
-    return _alone("ask_overview", state, passages)
-
-
-def overview_again(state: RunState, passages: Sequence[Passage]) -> str:
-    """The same passages, which the model server has just read, in a few words."""
-    return _alone("ask_overview_again", state, passages)
-
-
-def facts(state: RunState, passages: Sequence[Passage]) -> str:
-    """What these passages say that belongs to the answer."""
-    return _alone("ask_facts", state, passages)
+    return asked("ask_answer", state, how=how)
 
 
 def which_files(state: RunState, texts: Mapping[str, str]) -> str:
     """The files that may have to change, each with the beginning of what it says."""
     shown = (f"=== {path}\n{text[:MAX_FILE_GLIMPSE_CHARS]}" for path, text in texts.items())
-    return fill("ask_which_files", prompt=short_request(state), files="\n".join(shown))
+    return asked("ask_which_files", state, files="\n".join(shown))
 
 
 def rewrite(state: RunState, part: Passage) -> str:
     """A part of a file, to be written as the request wants it."""
-    return fill("ask_rewrite", prompt=short_request(state), path=part.source, text=part.text)
-
-
-def editing_tool() -> str:
-    return fill("ask_editing_tool")
+    return asked("ask_rewrite", state, path=part.source, text=part.text)
 
 
 def changing_tools(state: RunState, tools: Sequence[ToolSpec]) -> str:
-    return fill("ask_changing_tools", prompt=short_request(state), tools=catalogue(tools))
+    return asked("ask_changing_tools", state, tools=catalogue(tools))
 
 
 def edit_call(tool: ToolSpec) -> str:
@@ -161,13 +132,14 @@ def edit_call(tool: ToolSpec) -> str:
     )
 
 
-def _alone(question: str, state: RunState, passages: Sequence[Passage]) -> str:
+def on_passages(question: str, state: RunState, passages: Sequence[Passage]) -> str:
+    """A question on these passages alone."""
     shown = fenced("\n\n".join(map(passage, passages)))
-    return fill(question, prompt=short_request(state), passages=shown)
+    return asked(question, state, passages=shown)
 
 
 def repair(state: RunState, problem: str) -> str:
-    return fill("ask_repair", prompt=short_request(state), problem=fenced(problem))
+    return asked("ask_repair", state, problem=fenced(problem))
 
 
 def plan(state: RunState, likely: Sequence[ToolSpec] = (), purpose: PlanFor = "question") -> str:
@@ -177,30 +149,23 @@ def plan(state: RunState, likely: Sequence[ToolSpec] = (), purpose: PlanFor = "q
         return fill("ask_plan_action", request="" if first else f"Request: {short_request(state)}")
     listed = catalogue(likely) or "-"
     if purpose == "change":
-        return fill("ask_plan_change", prompt=short_request(state), tools=listed)
+        return asked("ask_plan_change", state, tools=listed)
     listing = state.started.listing if state.started else None
     known = f"The project's top folder: {fenced(listing)}" if listing else ""
-    return fill("ask_plan", prompt=short_request(state), known=known, tools=listed)
+    return asked("ask_plan", state, known=known, tools=listed)
 
 
 def decide(
     state: RunState, mode: Mode = "fast", noted: bool = False, problem: str | None = None
 ) -> str:
     """The next decision; `problem` is what the decision before ignored."""
-    question = fill(
-        "ask_decide" if mode == "fast" else "ask_decide_deep",
-        objective=fenced(state.step.objective) if state.step else "",
-        prompt=short_request(state),
-    )
+    objective = fenced(state.step.objective) if state.step else ""
+    name = "ask_decide" if mode == "fast" else "ask_decide_deep"
+    question = asked(name, state, objective=objective)
     fruitless = repeats.left_out(state)
     other = fill("other_tool", tools=", ".join(fruitless)) if fruitless else ""
     notes = fill("ask_notes") if noted else ""
     return joined(fenced(problem or ""), question, notes, other)
-
-
-def conclude(state: RunState) -> str:
-    """The last iteration's own prompt: a conclusion is due."""
-    return fill("ask_conclude", prompt=short_request(state))
 
 
 def data(answer: str, schema: dict[str, Any], problem: str | None = None) -> str:

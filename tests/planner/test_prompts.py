@@ -26,7 +26,7 @@ from planner.evidence.tool_ranking import MAX_SHOWN
 from planner.models.base import Message
 from planner.passage import Passage
 from planner.prompts import Prompts, questions
-from planner.prompts.texts import in_short
+from planner.prompts.texts import fill, in_short
 from planner.protocol import RunRequest
 from planner.tools import Outcome, ToolSpec
 
@@ -347,7 +347,7 @@ QUESTION?\
 
 
 def test_words() -> None:
-    assert questions.words(state_of(LOOKED_UP)) == snapshot("""\
+    assert questions.asked("ask_other_words", state_of(LOOKED_UP)) == snapshot("""\
 That was not found. Which other words, names or abbreviations might stand in the text that answers this: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 Reply {"words":[...]}.\
 """)
@@ -355,7 +355,7 @@ Reply {"words":[...]}.\
 
 def test_overview_and_facts() -> None:
     state = state_of(LOOKED_UP)
-    question = questions.facts(state, state.passages[:1])
+    question = questions.on_passages("ask_facts", state, state.passages[:1])
     told = PROMPTS.conversation(state, question, "facts")
     assert [message["content"] for message in told[-2:]] == snapshot(
         [
@@ -370,7 +370,7 @@ Answer it from these results, in plain text and not in JSON: a list, one sentenc
 """,
         ]
     )
-    assert questions.overview(state, state.passages[:1]) == snapshot("""\
+    assert questions.on_passages("ask_overview", state, state.passages[:1]) == snapshot("""\
 <result>
 jobs/pool.py:3 (defines LIMIT_OF_WORKERS)
 LIMIT_OF_WORKERS = 4
@@ -432,11 +432,11 @@ What the request needs was looked up and stands above. Plan the calls that make 
 - read_file(path): What read_file does.
 Reply {"steps":[{"objective":what to change, from what to what, and in which file,"tool":its name},...]}\
 """)
-    assert questions.what_was_done(state_of(LOOKED_UP)) == snapshot("""\
+    assert questions.asked("ask_done", state_of(LOOKED_UP)) == snapshot("""\
 Request: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 Reply {"final_answer":one or two sentences in the language of the request on what was done and found out, as the results above show it,"missing":null,"tool":null}. If the request needs one more call, "missing" says what it has to find out or do, and "tool" is its name.\
 """)
-    assert questions.files() == snapshot(
+    assert fill("ask_files") == snapshot(
         'Which tool lists all files of a project, with those in its folders, and which tool reads the text of one file? Reply {"lists":name, or null if no tool lists files,"reads":name, or null if no tool reads files}.'
     )
 
@@ -492,7 +492,7 @@ move_on, when this step is complete, or give_up, when it cannot be done: {"decis
 
 
 def test_conclude() -> None:
-    assert questions.conclude(state_of(FIRST_STEP)) == snapshot("""\
+    assert questions.asked("ask_conclude", state_of(FIRST_STEP)) == snapshot("""\
 No calls are left. Give the best answer to the request from the results and notes above: How many workers does the scheduler start, and where is LIMIT_OF_WORKERS used?
 Reply {"decision":"conclude","final_answer":...,"success":true, or false if it could not be found out}.\
 """)
