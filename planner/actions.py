@@ -257,7 +257,7 @@ def _learning(iteration: Iteration, fresh: int) -> str:
 
 def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
     """By what was said about the result, beyond the user's own words."""
-    if iteration.outcome is not Outcome.SUCCESS or empty(iteration.result):
+    if not iteration.succeeded or empty(iteration.result):
         return "low"
     request = state.user_words
     text = readable(iteration.result)

@@ -56,6 +56,10 @@ class Iteration:
     """The notes that the model made with this result."""
 
     @property
+    def succeeded(self) -> bool:
+        return self.outcome is Outcome.SUCCESS
+
+    @property
     def changes(self) -> bool:
         """Whether a call that may change something was sent."""
         return self.asked is not None and self.upstream is not None
@@ -63,7 +67,7 @@ class Iteration:
     @property
     def changed(self) -> bool:
         """Whether such a call succeeded."""
-        return self.changes and self.outcome is Outcome.SUCCESS
+        return self.changes and self.succeeded
 
 
 @dataclass

@@ -142,6 +142,10 @@ class ToolResult(BaseModel, frozen=True):
     answered: bool = True
     """False if the call was sent and no readable answer came back: its effect is unknown."""
 
+    @property
+    def succeeded(self) -> bool:
+        return self.outcome is Outcome.SUCCESS
+
 
 class UpstreamState(StrEnum):
     """Where the life of an upstream is."""

@@ -157,7 +157,7 @@ class Changes:
         return [
             each
             for each in newest.values()
-            if each.outcome is not Outcome.SUCCESS and not repeats.known(self.state, each)
+            if not each.succeeded and not repeats.known(self.state, each)
         ]
 
     def pending(self) -> list[str]:
@@ -183,7 +183,7 @@ class Changes:
             return "refused", f"{call.tool} was not approved ({call.approval.reason})"  # type: ignore[union-attr]
         if not self.possible:
             return "refused", "this run may only use tools that read"
-        failed = [each for each in calls if each.asked and each.outcome is not Outcome.SUCCESS]
+        failed = [each for each in calls if each.asked and not each.succeeded]
         if failed:
             first = failed[-1].result.strip().partition("\n")[0][:200]
             return "failed", f"{failed[-1].tool} did not succeed ({first})"
@@ -205,7 +205,7 @@ class Changes:
     def related(self, answer: str) -> str:
         """An answer without the sentences that have nothing to do with the request and its calls:
         small models tell of other deeds, and the record says what was done."""
-        made = [each for each in self.calls if each.outcome is Outcome.SUCCESS]
+        made = [each for each in self.calls if each.succeeded]
         return related(self.state, answer, "\n".join(self._described(made).values()))
 
     def instead(self, answer: str) -> list[str]:

@@ -11,7 +11,7 @@ from planner.evidence.hits import Hit
 from planner.evidence.passages import of_document
 from planner.evidence.words import named, says, tokens, words
 from planner.passage import Passage
-from planner.tools import Outcome, ToolSpec
+from planner.tools import ToolSpec
 
 MIN_NAME = 3
 """Characters of a library's name."""
@@ -52,11 +52,11 @@ class Documentation:
             purpose = f"find the library {name}"
             known = await self.caller.look_up(self.library, name, purpose, topic)
             identifier = _identifier(known.result, name.partition(".")[0])
-            if known.outcome is not Outcome.SUCCESS or identifier is None:
+            if not known.succeeded or identifier is None:
                 continue
             purpose = f"read the documentation of {name}"
             read = await self.caller.look_up(self.documents, identifier, purpose, topic)
-            if read.outcome is Outcome.SUCCESS:
+            if read.succeeded:
                 passages += of_document(identifier, read.result, self.documents.upstream)
         return passages
 
@@ -84,7 +84,7 @@ class Documentation:
             return []
         purpose = "look for a library that the project uses"
         used = await self.caller.look_up(search, _use(names), purpose)
-        lines = hits.of_search(used.result) if used.outcome is Outcome.SUCCESS else []
+        lines = hits.of_search(used.result) if used.succeeded else []
         lines = [each for each in lines if not _LOCKED.search(each.path)]
         kept = [
             name

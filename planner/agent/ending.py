@@ -35,7 +35,6 @@ from planner.prompts.texts import passage
 from planner.protocol import Conclude, FromRecord
 from planner.state import RunState
 from planner.text import indented
-from planner.tools import Outcome
 
 ANSWERING = ("answer", "conclude")
 """The goals that end in an answer for the user."""
@@ -67,7 +66,7 @@ def _without_model(
     found += [
         f"- {each.tool} returned: {prompts.shown_result(state, each)[:MAX_FOUND_CHARS]}"
         for each in state.open_iterations
-        if each.outcome is Outcome.SUCCESS and each.by != "lookup" and not each.changes
+        if each.succeeded and each.by != "lookup" and not each.changes
     ]
     if (gathered := last_gathered(state.open_iterations)) and gathered.gathered:
         shown = "\n".join(map(passage, gathered.gathered.passages))

@@ -12,7 +12,7 @@ from planner.evidence.passages import file_text, of_file
 from planner.evidence.ranking import ranked
 from planner.passage import Passage
 from planner.state import Iteration
-from planner.tools import Outcome, ToolSpec
+from planner.tools import ToolSpec
 
 MAX_LISTED = 40
 """Files that are read for one question if no text can be searched."""
@@ -47,7 +47,7 @@ class FileListing:
         unread = 0
         for path in list(dict.fromkeys([*unlisted, *best, *paths]))[:MAX_LISTED]:
             iteration = await self.caller.own_call(reads, _taking(reads, path), f"read {path}")
-            if iteration.outcome is Outcome.SUCCESS and not empty(iteration.result):
+            if iteration.succeeded and not empty(iteration.result):
                 passages += of_file(path, file_text(iteration.result), reads.upstream)
                 unread = 0
             else:
@@ -72,7 +72,7 @@ class FileListing:
             folder = folders.pop(0)
             call = _taking(lists, folder)
             listing = await self.caller.own_call(lists, call, f"list the files in {folder}")
-            if listing.outcome is not Outcome.SUCCESS:
+            if not listing.succeeded:
                 files += [folder] if first else []  # the first may be no path that the tool takes
                 continue
             first = first or listing

@@ -140,5 +140,4 @@ class Finder:
 
 def _found_nothing(call: Iteration) -> bool:
     """Whether a call failed, or succeeded and returned nothing."""
-    nothing = call.outcome is Outcome.SUCCESS and empty(call.result)
-    return nothing or call.outcome is Outcome.FAILURE
+    return call.outcome is Outcome.FAILURE or (call.succeeded and empty(call.result))

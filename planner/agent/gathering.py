@@ -143,7 +143,7 @@ class Gatherer:
             read: Iteration | None = await self.caller.look_up(self.read, path, f"read {path}")
         else:
             read = await self.files.read(path)
-        return file_text(read.result) if read and read.outcome is Outcome.SUCCESS else None
+        return file_text(read.result) if read and read.succeeded else None
 
     async def holding(self, name: str) -> list[str]:
         """The files in which a name stands."""
@@ -180,7 +180,7 @@ class Gatherer:
         options = list(dict.fromkeys(map(tuple, searches(question, more))))
         for chosen in options:
             iteration, found = await self._lines(tool, chosen, spelled_out(chosen, question, more))
-            if found or (iteration.outcome is Outcome.SUCCESS and empty(iteration.result)):
+            if found or (iteration.succeeded and empty(iteration.result)):
                 if chosen == options[0]:
                     if found and len(found) % CUT_AT == 0:
                         found = await self._completed(tool, chosen, found, question, more)
@@ -192,7 +192,7 @@ class Gatherer:
         if not options or iteration.outcome not in (Outcome.SUCCESS, Outcome.FAILURE):
             return None, []
         newest, lines = await self._one_by_one(tool, options[0], question, more)
-        if lines or iteration.outcome is Outcome.SUCCESS or self.plain_patterns:
+        if lines or iteration.succeeded or self.plain_patterns:
             return newest, lines
         self.plain_patterns = True
         return await self._searched(tool, question, more)
@@ -243,8 +243,7 @@ class Gatherer:
             pattern = "|".join(map(in_any_case, terms))
         purpose = f"find {', '.join(spelled)}"
         iteration = await self.caller.look_up(tool, pattern, purpose)
-        succeeded = iteration.outcome is Outcome.SUCCESS
-        return iteration, hits.of_search(iteration.result) if succeeded else []
+        return iteration, hits.of_search(iteration.result) if iteration.succeeded else []
 
     async def _file(self, name: str, found: Sequence[Hit]) -> list[str]:
         """The paths in the project of a file, by its name or path."""
@@ -253,7 +252,7 @@ class Gatherer:
         last = name.rstrip("/").rsplit("/", 1)[-1]
         if not paths and self.find and last:
             iteration = await self.caller.look_up(self.find, last, f"find the file {last}")
-            if iteration.outcome is Outcome.SUCCESS:
+            if iteration.succeeded:
                 pattern = rf"(?<![\w./@+-])[\w./@+-]*{re.escape(last)}(?![\w-])"
                 paths = [each.removeprefix("./") for each in re.findall(pattern, iteration.result)]
         return sorted(paths, key=len)[:2]
@@ -304,8 +303,7 @@ class Gatherer:
             pattern = "|".join(map(re.escape, missing))
         purpose = f"find {', '.join(missing[:6])}"
         iteration = await self.caller.look_up(tool, pattern, purpose)
-        succeeded = iteration.outcome is Outcome.SUCCESS
-        found = hits.of_search(iteration.result) if succeeded else []
+        found = hits.of_search(iteration.result) if iteration.succeeded else []
         return found, defining_files(found, {*missing})
 
     async def _outlines(self, passages: Sequence[Passage], question: str) -> list[Passage]:
@@ -324,7 +322,7 @@ class Gatherer:
             members = await self.caller.own_call(
                 self.symbols, where | {self.symbols.symbol_argument: name}, f"outline {name}"
             )
-            text = outline(members.result) if members.outcome is Outcome.SUCCESS else ""
+            text = outline(members.result) if members.succeeded else ""
             if text:
                 source, last = f"{self.symbols.name} {name}", text.count("\n") + 1
                 relation = f"members of {name}"

@@ -20,7 +20,7 @@ from planner.events import Event, GuardTripped
 from planner.evidence.tool_ranking import Ranking
 from planner.protocol import Call, Conclude, MakePlan, MoveOn, PlanFor, PlannedStep, Stay
 from planner.state import RunState
-from planner.tools import Outcome, ToolSpec
+from planner.tools import ToolSpec
 
 LIKELY_TOOLS = 5
 """How many tools are listed once more for a plan, ranked for the request. Otherwise a small model
@@ -165,9 +165,7 @@ class Planner:
         something up brought nothing: a later step may not need it, or know it. Of changes that take
         the same values, the one that does what is asked comes first."""
         done = all(
-            self.changes.reads(each)
-            or each.outcome is Outcome.SUCCESS
-            or repeats.known(self.state, each)
+            self.changes.reads(each) or each.succeeded or repeats.known(self.state, each)
             for each in self.state.newest
         )
         following = next(iter(self.state.later_steps), None)
@@ -260,7 +258,7 @@ class Planner:
         read: set[str] = set()
         unread = {""}  # no answer was tried yet
         for each in self.state.part_iterations:
-            if each.by != "lookup" and each.outcome is Outcome.SUCCESS and not empty(each.result):
+            if each.by != "lookup" and each.succeeded and not empty(each.result):
                 unread.add(each.result)
             if any(said.role == "answer" for said in each.exchange):
                 read, unread = read | unread, set()

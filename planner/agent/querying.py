@@ -110,4 +110,4 @@ def _is_result(call: Iteration) -> bool:
     out."""
     own = call.by == "choice" and not call.result.startswith(NOTHING_FOR)
     own = own and not is_further(call.arguments)
-    return own and call.outcome is Outcome.SUCCESS and not call.changes
+    return own and call.succeeded and not call.changes

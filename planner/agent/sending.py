@@ -25,7 +25,8 @@ class Sender:
     async def read(self, iteration: Iteration, tool: ToolSpec, arguments: Arguments) -> ToolResult:
         """Make a call that changes nothing, and a broader one if nothing is found."""
         result = await self.send(tool, arguments)
-        if iteration.by == "choice" and nothing_in(result):  # a look-up widens by itself
+        nothing = result.succeeded and empty(result.text)
+        if iteration.by == "choice" and nothing:  # a look-up widens by itself
             return await self.widened(tool, arguments, result, widening.wider(tool, arguments))
         if not iteration.by_model:
             return result
@@ -40,14 +41,10 @@ class Sender:
         """The result, and those for the other items of a short list that one argument was taken
         from, where the user did not say which: a small model takes the first one. Not where
         passages of files were gathered, which are ranked."""
-        if result.outcome is not Outcome.SUCCESS or self.state.passages:
+        if not result.succeeded or self.state.passages:
             return result
         said = self.state.user_words.casefold()
-        lists = [
-            each.result
-            for each in self.state.part_iterations[-2::-1]
-            if each.outcome is Outcome.SUCCESS
-        ]
+        lists = [each.result for each in self.state.part_iterations[-2::-1] if each.succeeded]
         for name, value in arguments.items():
             if not isinstance(value, str) or takes_path(name) or value.casefold() in said:
                 continue
@@ -67,7 +64,7 @@ class Sender:
         """Make one call of an upstream. An error that is marked as a success is returned as a
         failure."""
         result = await self.pool.call(tool, arguments)
-        if result.outcome is Outcome.SUCCESS and fault(tool, arguments, result.text):
+        if result.succeeded and fault(tool, arguments, result.text):
             first = result.text.strip().partition("\n")[0][:200]
             message = f"{tool.name} said as a success: {first}"
             self.emit(GuardTripped(guard="error_text", message=message))
@@ -92,17 +89,13 @@ class Sender:
             else:
                 again = await self.send(tool, wider)
             seconds += again.seconds
-            if again.outcome is not Outcome.SUCCESS:
+            if not again.succeeded:
                 continue
-            if not nothing_in(again):
+            if not empty(again.text):
                 text = f"{NOTHING}; for {compact(wider)}:\n{again.text}"
                 return ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
             tried.append(f", nor for {compact(wider)}")
-        if result.outcome is not Outcome.SUCCESS:
+        if not result.succeeded:
             return result.model_copy(update={"seconds": seconds})
         text = f"{NOTHING}{''.join(tried)}." if tried else result.text
         return ToolResult(outcome=Outcome.SUCCESS, text=text, seconds=seconds)
-
-
-def nothing_in(result: ToolResult) -> bool:
-    return result.outcome is Outcome.SUCCESS and empty(result.text)

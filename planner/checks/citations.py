@@ -36,7 +36,6 @@ from planner.evidence.context import with_count
 from planner.evidence.tables import table
 from planner.evidence.words import is_name, tokens, words
 from planner.state import Iteration, RunState
-from planner.tools import Outcome
 
 MAX_LINES = 6
 """Of one passage or result, in the evidence."""
@@ -275,7 +274,7 @@ def sources_of(state: RunState) -> Iterator[Source]:
     for iteration in state.iterations:
         if iteration.gathered:
             found += [(iteration, each.place, each.told) for each in iteration.gathered.passages]
-        elif iteration.by != "lookup" and iteration.outcome is Outcome.SUCCESS:
+        elif iteration.by != "lookup" and iteration.succeeded:
             told = given(iteration) if iteration.changes else given_paths(iteration)
             found.append((iteration, "", "\n".join([*told, with_count(iteration.result)])))
     found.sort(

@@ -26,7 +26,6 @@ from planner.checks.guards.results import empty
 from planner.evidence.context import with_count
 from planner.evidence.words import long_words, says, words
 from planner.state import Iteration, RunState
-from planner.tools import Outcome
 
 MIN_ECHO = 4
 """Characters of a word that an answer may repeat from the request; shorter ones are like "the"."""
@@ -102,7 +101,7 @@ def carried_out(state: RunState) -> str:
     texts = [each.place for each in state.passages]
     changed = False
     for each in state.iterations:
-        if each.outcome is Outcome.SUCCESS:
+        if each.succeeded:
             changed = changed or each.changes
             texts.append(called(each))
             texts += [with_count(each.result)] if changed else []
@@ -341,6 +340,4 @@ def _asked_for(call: Iteration) -> Iterator[str]:
 
 def chosen(state: RunState) -> list[Iteration]:
     """The iterations that a model chose and that came to a result."""
-    return [
-        each for each in state.iterations if each.by != "lookup" and each.outcome is Outcome.SUCCESS
-    ]
+    return [each for each in state.iterations if each.by != "lookup" and each.succeeded]

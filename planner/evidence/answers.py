@@ -13,7 +13,6 @@ from planner.evidence.tables import Table, of_records
 from planner.evidence.words import says, words
 from planner.state import Iteration
 from planner.text import flat
-from planner.tools import Outcome
 
 NAME = "name"
 """The column that has the things."""
@@ -32,7 +31,7 @@ def answers(calls: Sequence[Iteration]) -> Table | None:
     told = [
         (each.tool, argument, found)
         for each in calls
-        if each.outcome is Outcome.SUCCESS
+        if each.succeeded
         for argument, found in _of_each(each)
     ]
     groups = [

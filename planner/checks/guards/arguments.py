@@ -12,7 +12,7 @@ from planner.checks.validation import choices
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.listing import of_listing, paths_in
 from planner.state import RunState
-from planner.tools import Arguments, Outcome, ToolSpec
+from planner.tools import Arguments, ToolSpec
 
 MIN_SHARE = 0.1
 """Of the number that a tool uses by default. What small models make up is less, 1 of 100; a single
@@ -55,7 +55,7 @@ def seen_paths(state: RunState) -> Seen:
     """Every path in the listing, the request or a result, the folders of paths in calls, and what
     a call with the path of a folder found in it."""
     texts = [state.started.listing or "" if state.started else "", state.user_words]
-    succeeded = [each for each in state.iterations if each.outcome is Outcome.SUCCESS]
+    succeeded = [each for each in state.iterations if each.succeeded]
     texts += [readable(each.result) for each in succeeded]
     given = [
         (value, each.result)

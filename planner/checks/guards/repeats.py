@@ -42,7 +42,7 @@ def known(state: RunState, iteration: Iteration) -> bool:
     count, as in `repeated`."""
     for each in reversed(state.iterations[: iteration.number]):
         same_call = each.tool == iteration.tool and each.arguments == iteration.arguments
-        if same_call and each.outcome is Outcome.SUCCESS:
+        if same_call and each.succeeded:
             return True
         if each.changed:
             return False

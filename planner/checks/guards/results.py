@@ -9,7 +9,7 @@ from planner.checks.guards.arguments import takes_path
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.records import value_of
 from planner.state import Iteration
-from planner.tools import Arguments, Outcome, ToolSpec
+from planner.tools import Arguments, ToolSpec
 
 MAX_FAULT_CHARS = 1000
 """Characters of a result that is nothing but an error."""
@@ -128,8 +128,8 @@ def _is_flagged(data: dict[str, Any]) -> bool:
 
 def new_lines(iterations: Sequence[Iteration]) -> Sequence[int]:
     """For each iteration, how many lines of its result are new; a change counts as one at least."""
-    done = ((each.outcome is Outcome.SUCCESS, each) for each in iterations)
-    return _new_lines(*((each.result, each.changes) if ok else ("", False) for ok, each in done))
+    told = ((each.result, each.changes) if each.succeeded else ("", False) for each in iterations)
+    return _new_lines(*told)
 
 
 @lru_cache(maxsize=128)
