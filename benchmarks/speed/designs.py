@@ -18,6 +18,7 @@ from benchmarks.speed.simulation import Machine, ModelServer, Served
 from planner import agent
 from planner.agent import warming
 from planner.evidence import context
+from planner.evidence.words import long_words
 from planner.models.base import Models
 from planner.models.ollama import OllamaClient, OllamaModel
 from planner.prompts import RESULT_CHARACTERS
@@ -95,7 +96,7 @@ async def planloom(run: Run, sent: list[dict[str, Any]] | None = None) -> Replay
 
 def shown(run: Run, call: Call) -> str:
     """A result as the planner shows it: readable, its telling lines within the budget."""
-    wanted = context.telling(f"{run.request} {call.prompt} {compact(call.arguments)}")
+    wanted = {*long_words(f"{run.request} {call.prompt} {compact(call.arguments)}")}
     number = run.calls.index(call)
     return context.shortened(context.readable(call.result), RESULT_CHARACTERS, wanted, number)
 

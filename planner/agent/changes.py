@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from planner.agent.questions import Asker
 from planner.checks.deeds import invented, left_undone, related
-from planner.checks.grounding import MIN_ECHO, echoed, not_done, results
+from planner.checks.grounding import echoed, not_done, results
 from planner.checks.guards import repeats, sources
 from planner.events import FinalStatus
 from planner.evidence.words import long_words, words
@@ -215,7 +215,7 @@ class Changes:
         said, as something else may have been done."""
         tools = self._described(self.made)
         known = {*words("\n".join([results(self.state), *tools.values()]))}
-        told = {*long_words(answer, MIN_ECHO)}
+        told = {*long_words(answer)}
         said = [word for word in echoed(self.state, answer) if word not in known]
         several = len(said) >= MIN_ECHOED and len(told & known) >= SHARED_WORDS * len(told)
         made_up = any(invented(self.state, each, tools.get(each.tool, "")) for each in self.made)

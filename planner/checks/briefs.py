@@ -3,9 +3,6 @@
 from planner.evidence.words import long_words, named, tokens, words
 from planner.protocol import IT, Brief
 
-MIN_WORD = 4
-"""Characters of a word that tells what is asked; shorter ones stand in any question."""
-
 
 def in_turn(brief: Brief, request: str) -> bool:
     """Whether a request asks for two things in turn: the second question is about what the first
@@ -18,7 +15,6 @@ def in_turn(brief: Brief, request: str) -> bool:
     names = named(request)
     said = {*words(request)} - {*words(" ".join(names))}
     apart = (
-        said & {*long_words(one, MIN_WORD)} - {*words(other)}
-        for one, other in ((first, rest), (rest, first))
+        said & {*long_words(one)} - {*words(other)} for one, other in ((first, rest), (rest, first))
     )
     return all(apart) and names <= {*tokens(first), *tokens(rest)}

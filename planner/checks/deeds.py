@@ -12,16 +12,14 @@ from planner.evidence.words import long_words, words
 from planner.state import Iteration, RunState
 from planner.text import flat, shortened
 
-MIN_TELLING = 4
-"""Characters of a word that says what a sentence is about."""
 RELATED_SHARE = 0.2
-"""The share of these words of a sentence that has to be said elsewhere too."""
+"""The share of a sentence's long words that has to be said elsewhere too."""
 MAX_CALL_CHARS = 200
 """Characters of a call; its approval and its run's record have all of it."""
 MAX_VALUE_CHARS = 60
 """Characters of a text among its arguments, if it has more: none cuts the others off."""
 MIN_TOLD = 3
-"""Such words of a sentence that may be judged; "as you wish" tells nothing."""
+"""Long words of a sentence that may be judged; "as you wish" tells nothing."""
 
 
 def invented(state: RunState, call: Iteration, known: str) -> bool:
@@ -41,7 +39,7 @@ def related(state: RunState, answer: str, known: str) -> str:
     said = {*words("\n".join([state.user_words, known, carried_out(state)]))}
 
     def is_related(sentence: str) -> bool:
-        told = {*long_words(sentence, MIN_TELLING)}
+        told = {*long_words(sentence)}
         return len(told) < MIN_TOLD or len(told & said) >= RELATED_SHARE * len(told)
 
     lines = (" ".join(filter(is_related, line)) for line in sentences_in(answer))

@@ -27,8 +27,6 @@ from planner.evidence.context import with_count
 from planner.evidence.words import long_words, says, words
 from planner.state import Iteration, RunState
 
-MIN_ECHO = 4
-"""Characters of a word that an answer may repeat from the request; shorter ones are like "the"."""
 SCALES = (
     *(60, 1000, 3600, 86_400, 60_000, 3_600_000, 86_400_000),
     *(1024, 1024**2, 1024**3, 10**6, 10**9, 10**4, 10**8),
@@ -134,7 +132,7 @@ def echoed(state: RunState, answer: str, calls: Sequence[Iteration] | None = Non
     asked = state.prompt
     if calls is not None:
         asked = "\n".join(f"{each.prompt}\n{each.arguments}" for each in calls)
-    missing = {*long_words(asked, MIN_ECHO)} - {*words(results(state))}
+    missing = {*long_words(asked)} - {*words(results(state))}
     return [word for word in dict.fromkeys(words(answer)) if word in missing]
 
 

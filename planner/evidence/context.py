@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from planner.evidence.hits import by_path
-from planner.evidence.words import long_words, words
+from planner.evidence.words import words
 from planner.models.base import Message, Reply
 from planner.state import RunState
 
@@ -23,8 +23,6 @@ SEE_MORE = "see_more"
 """The planner's own tool, which shows more of a result that was cut."""
 MIN_TEXT_CHARS = 240
 """Characters of a long text in one of several entries that are shown at least."""
-MIN_TELLING = 4
-"""Characters of a plain word that can identify a line."""
 REST_CHARACTERS = 70
 """Characters that are kept free for the line that says what is left out."""
 _REST = re.compile(rf'{SEE_MORE} \{{"from_line":\d+,"iteration":(\d{{1,9}})\}}')
@@ -189,11 +187,6 @@ def _scalar(item: Any) -> str:
             return "{" + ", ".join(f"{key}: {_scalar(entry)}" for key, entry in item.items()) + "}"
         case _:
             return json.dumps(item)
-
-
-def telling(text: str) -> set[str]:
-    """The words of a request that can identify a line: names and longer plain words, stemmed."""
-    return {*long_words(text, MIN_TELLING)}
 
 
 def lines(text: str) -> list[str]:

@@ -44,6 +44,8 @@ _MARKED = re.compile(
 SHORT = 3
 """Characters of a word in a script other than the Latin one, or of the beginning of a word, that
 tell something."""
+LONG = 4
+"""Characters of a word that tells what a text is about; shorter ones are like "the"."""
 _english = Stemmer.Stemmer("english")
 _stemmers = {
     script: Stemmer.Stemmer(language)
@@ -92,7 +94,7 @@ def beginning(stem: str, token: str) -> str:
     return found if found == stem or len(found) >= SHORT else token.lower()
 
 
-def long_words(text: str, least: int) -> Iterator[str]:
+def long_words(text: str, least: int = LONG) -> Iterator[str]:
     """The words of a text that have at least so many characters. One in another script than the
     Latin one tells as much with fewer; in one without spaces it does however short it is."""
     for word in words(text):

@@ -15,6 +15,7 @@ from planner.events import ALONE, TRIES, ModelCalled, Role
 from planner.evidence import context
 from planner.evidence.passages import likeliest
 from planner.evidence.tool_ranking import shown_whole
+from planner.evidence.words import long_words
 from planner.models.base import Message
 from planner.prompts.questions import asked
 from planner.prompts.texts import (
@@ -259,11 +260,12 @@ class Prompts:
         """The result as it stands in a prompt: readable, its telling lines within the budget."""
         key = (iteration.number, iteration.outcome, self.result_characters)
         if key not in self._shown:
-            wanted = context.telling(
-                f"{state.user_words} {iteration.prompt} {compact(iteration.arguments)}"
-            )
+            asked = f"{state.user_words} {iteration.prompt} {compact(iteration.arguments)}"
             text = context.shortened(
-                context.readable(iteration.result), self.result_characters, wanted, iteration.number
+                context.readable(iteration.result),
+                self.result_characters,
+                {*long_words(asked)},
+                iteration.number,
             )
             self._shown[key] = context.with_count(iteration.result, text)
         return self._shown[key]

@@ -35,8 +35,6 @@ MAX_PLAIN_NUMBER = 1
 MAX_IN_WORDS = 20
 MAX_CANDIDATES = 40
 """Values that a model may choose an argument from."""
-MIN_TELLING = 4
-"""Characters of a word of the request that tells the entries of a list apart."""
 MAX_ENTRY_CHARS = 120
 """Of an entry in a complaint."""
 _TOKEN_VALUE = re.compile(r"\S*[\d@/_#]\S*|\S+\.\w\S*")
@@ -215,7 +213,7 @@ def another_entry(arguments: Arguments, state: RunState) -> str | None:
     """What may be wrong with an id in a change: the entry that has it, in a list that was found,
     has no word of the request which tells the entries apart, and another entry has one. A small
     model takes the first entry."""
-    asked = {*long_words(state.user_words, MIN_TELLING)}
+    asked = {*long_words(state.user_words)}
     for name, listed, having in _entries_meant(arguments, state):
         said = [asked & {*words(each)} for each in listed]
         common = {word for word in asked if all(word in each for each in said)}

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.evidence.context import readable, shortened, telling, with_count
+from planner.evidence.context import readable, shortened, with_count
+from planner.evidence.words import long_words
 
 EVENTS = """- all_day: false
   description: 'Weekly sync
@@ -108,7 +109,7 @@ def test_a_very_long_line_is_one_text() -> None:
 )
 def test_the_lines_with_words_of_the_request_are_shown(request_: str, line: str) -> None:
     text = "\n".join(["something else that fills the room"] * 40 + [line] + ["and more of it"] * 40)
-    assert line in shortened(text, 400, telling(request_), 0)
+    assert line in shortened(text, 400, {*long_words(request_)}, 0)
 
 
 @pytest.mark.parametrize("count", [3, 500])
