@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from planner.checks.dates import day_first, in_iso, month_first
+from planner.checks.dates import DAY_FIRST, MONTH_FIRST, ONE_WAY, in_iso
 from planner.evidence.words import (
     BETWEEN,
     LETTER,
@@ -116,7 +116,7 @@ def plain(text: str) -> str:
     """The text with the digits and signs of ASCII, and with dates as ISO 8601 has them."""
     if not text.isascii():
         text = _DIGIT.sub(lambda found: str(unicodedata.decimal(found[0])), text.translate(_SIGNS))
-    return in_iso(text)
+    return in_iso(text, *ONE_WAY)
 
 
 def without_separators(text: str) -> str:
@@ -137,13 +137,13 @@ def _without_spaces(text: str) -> str:
 
 
 def _with_commas(text: str) -> str:
-    joined = _COMMA.sub("", month_first(text))
+    joined = _COMMA.sub("", in_iso(text, MONTH_FIRST))
     return _LAST_ZEROS.sub(r"\1", _ZEROS.sub(r"\1", joined))
 
 
 def _with_points(text: str) -> str:
     """Numbers as many languages separate them: `1.500` is 1500, and `1,5` is 1.5."""
-    return _DECIMAL_COMMA.sub(".", _POINT.sub("", day_first(text)))
+    return _DECIMAL_COMMA.sub(".", _POINT.sub("", in_iso(text, DAY_FIRST)))
 
 
 @lru_cache(maxsize=64)

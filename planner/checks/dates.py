@@ -8,7 +8,7 @@ from typing import Any
 _FIELD = r"(?:YYYY|MM|DD|HH|SS|yyyy|mm|dd|hh|ss|%[YmdHMS])"
 _FORMAT = re.compile(rf"(?<![\w%]){_FIELD}(?:[-/.: T]?{_FIELD})+Z?(?!\w)")
 """`YYYY-MM-DD`, `DD.MM.YYYY`, `YYYY-MM-DDTHH:mm:ss`, `%Y-%m-%d %H:%M`."""
-_IN_NUMBERS = (
+ONE_WAY = (
     re.compile(
         r"(?<![\d/])(?P<y>[12]\d{3})(?:년 ?|[年/])(?P<m>\d{1,2})(?:월 ?|[月/])"
         r"(?P<d>\d{1,2})[日일]?(?![\d/])"
@@ -16,8 +16,9 @@ _IN_NUMBERS = (
     re.compile(r"(?<![\d.])(?P<d>\d{1,2})\. ?(?P<m>\d{1,2})\. ?(?P<y>[12]\d{3})(?!\d|\.\d)"),
 )
 """Dates without the name of a month that are read in one way: `2024年5月12日`, `12.5.2024`."""
-_DAY_FIRST = re.compile(r"(?<![\w/])(?P<d>\d{1,2})/(?P<m>\d{1,2})/(?P<y>[12]\d{3})(?![\w/])")
-_MONTH_FIRST = re.compile(r"(?<![\w/])(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>[12]\d{3})(?![\w/])")
+DAY_FIRST = re.compile(r"(?<![\w/])(?P<d>\d{1,2})/(?P<m>\d{1,2})/(?P<y>[12]\d{3})(?![\w/])")
+MONTH_FIRST = re.compile(r"(?<![\w/])(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>[12]\d{3})(?![\w/])")
+"""`12/5/2024`, which is 12 May or 5 December."""
 DAY = re.compile(r"(?<!\d)[12]\d{3}-\d{2}-\d{2}(?!\d)")
 """A date in ISO 8601."""
 YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
@@ -25,22 +26,8 @@ YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
 _DIRECTIVES = {"YYYY": "%Y", "DD": "%d", "HH": "%H", "SS": "%S"}
 
 
-def in_iso(text: str) -> str:
-    """A text with its dates in numbers as `2024-05-12`, where these can be read in one way only."""
-    return _as_iso(text, *_IN_NUMBERS)
-
-
-def day_first(text: str) -> str:
-    """A text with `12/5/2024` as 12 May."""
-    return _as_iso(text, _DAY_FIRST)
-
-
-def month_first(text: str) -> str:
-    """A text with `5/12/2024` as 12 May."""
-    return _as_iso(text, _MONTH_FIRST)
-
-
-def _as_iso(text: str, *patterns: re.Pattern[str]) -> str:
+def in_iso(text: str, *patterns: re.Pattern[str]) -> str:
+    """A text with the dates that these patterns find as `2024-05-12`."""
     for pattern in patterns:
         text = pattern.sub(_iso, text)
     return text
