@@ -29,7 +29,7 @@ from planner.evidence.selection import fitting, foremost, selected, size, subjec
 from planner.evidence.words import tokens
 from planner.passage import Passage
 from planner.state import Iteration
-from planner.tools import Outcome, ToolSpec, names_of
+from planner.tools import Outcome, names_of
 
 MAX_SINGLE = 10
 """The words that are searched for one by one."""
@@ -108,7 +108,7 @@ class Gatherer:
         self.absent = []
         documented: list[Passage] = []
         if self.search:
-            searched, found = await self._searched(self.search, question, more)
+            searched, found = await self._searched(question, more)
             named = [path for name in paths_in(question) for path in await self._file(name, found)]
             files = list(dict.fromkeys([*named, *best_files(found, question, more)]))[:MAX_FILES]
             if self._long or not files:
@@ -117,7 +117,7 @@ class Gatherer:
             read = await self._read(files)
             known = [*read, *_unread(found, read)]
             alike = await self._alike(known, question, more)
-            used, defining = await self._defined(self.search, known, question, more, alike)
+            used, defining = await self._defined(known, question, more, alike)
             if self._long:
                 further = [path for path in defining if path not in files]
                 read += await self._read(further[:MAX_DEFINING])
@@ -148,7 +148,7 @@ class Gatherer:
     async def holding(self, name: str) -> list[str]:
         """The files in which a name stands."""
         if self.search:
-            _, found = await self._lines(self.search, [name], [name])
+            _, found = await self._lines([name], name)
             paths = [hit.path for hit in found if name in tokens(hit.text)]
         else:
             known = self.candidates.passages if self.candidates else ()
@@ -172,18 +172,18 @@ class Gatherer:
         self.caller.emit(PassagesGathered(iteration=newest.number, query=question, passages=shown))
 
     async def _searched(
-        self, tool: ToolSpec, question: str, more: Sequence[str]
+        self, question: str, more: Sequence[str]
     ) -> tuple[Iteration | None, list[Hit]]:
         """The search for the lines that hold a word of the question. Where that is too much for
         the tool, for those with fewer of its words, and then for each word by itself: one that is
         still too much stands everywhere and tells nothing."""
         options = list(dict.fromkeys(map(tuple, searches(question, more))))
         for chosen in options:
-            iteration, found = await self._lines(tool, chosen, spelled_out(chosen, question, more))
+            iteration, found = await self._lines(chosen, question, more)
             if found or (iteration.succeeded and empty(iteration.result)):
                 if chosen == options[0]:
                     if found and len(found) % CUT_AT == 0:
-                        found = await self._completed(tool, chosen, found, question, more)
+                        found = await self._completed(chosen, found, question, more)
                     nowhere = absent(question, more, chosen, found)
                     self.absent = [
                         each for each in nowhere if each.casefold() not in self.tool_names
@@ -191,14 +191,14 @@ class Gatherer:
                 return iteration, found
         if not options or iteration.outcome not in (Outcome.SUCCESS, Outcome.FAILURE):
             return None, []
-        newest, lines = await self._one_by_one(tool, options[0], question, more)
+        newest, lines = await self._one_by_one(options[0], question, more)
         if lines or iteration.succeeded or self.plain_patterns:
             return newest, lines
         self.plain_patterns = True
-        return await self._searched(tool, question, more)
+        return await self._searched(question, more)
 
     async def _one_by_one(
-        self, tool: ToolSpec, terms: Sequence[str], question: str, more: Sequence[str]
+        self, terms: Sequence[str], question: str, more: Sequence[str]
     ) -> tuple[Iteration | None, list[Hit]]:
         """The newest search for one of these words that found something, and what all of them
         found."""
@@ -206,7 +206,7 @@ class Gatherer:
         lines: list[Hit] = []
         failed = 0
         for term in terms[:MAX_SINGLE]:
-            iteration, found = await self._lines(tool, [term], spelled_out([term], question, more))
+            iteration, found = await self._lines([term], question, more)
             if found:
                 newest, lines = iteration, [*lines, *found]
             failed = failed + 1 if iteration.outcome is Outcome.FAILURE else 0
@@ -215,34 +215,33 @@ class Gatherer:
         return newest, list(dict.fromkeys(lines))
 
     async def _completed(
-        self,
-        tool: ToolSpec,
-        terms: Sequence[str],
-        found: list[Hit],
-        question: str,
-        more: Sequence[str],
+        self, terms: Sequence[str], found: list[Hit], question: str, more: Sequence[str]
     ) -> list[Hit]:
         """What a search found, which may have ended at its tool's limit: if the words that were not
         found, or else the rarest, bring lines of their own, each word is searched for."""
         lower = [hit.text.lower() for hit in found]
         count = {term: sum(term.lower() in text for text in lower) for term in terms}
         rare = [term for term in terms if not count[term]] or [min(terms, key=count.__getitem__)]
-        _, lines = await self._lines(tool, rare, spelled_out(rare, question, more))
+        _, lines = await self._lines(rare, question, more)
         if {*lines} <= {*found}:
             return found
-        _, single = await self._one_by_one(tool, terms, question, more)
+        _, single = await self._one_by_one(terms, question, more)
         return list(dict.fromkeys([*found, *lines, *single]))
 
     async def _lines(
-        self, tool: ToolSpec, terms: Sequence[str], spelled: Sequence[str]
+        self, terms: Sequence[str], question: str, more: Sequence[str] = ()
     ) -> tuple[Iteration, list[Hit]]:
-        """The search for these terms, and the lines it found; `spelled`: the words that they are
-        the beginnings of."""
+        """The search for these terms of a question, and the lines it found."""
         pattern = f"(?i){'|'.join(map(re.escape, terms))}"
         if self.plain_patterns:
             pattern = "|".join(map(in_any_case, terms))
-        purpose = f"find {', '.join(spelled)}"
-        iteration = await self.caller.look_up(tool, pattern, purpose)
+        return await self._look_for(pattern, spelled_out(terms, question, more))
+
+    async def _look_for(self, pattern: str, words: Sequence[str]) -> tuple[Iteration, list[Hit]]:
+        """The search for a pattern, which stands for these words, and the lines it found."""
+        assert self.search
+        purpose = f"find {', '.join(words)}"
+        iteration = await self.caller.look_up(self.search, pattern, purpose)
         return iteration, hits.of_search(iteration.result) if iteration.succeeded else []
 
     async def _file(self, name: str, found: Sequence[Hit]) -> list[str]:
@@ -283,12 +282,7 @@ class Gatherer:
         return dict(zip(likeliest, likeness.scores, strict=True))
 
     async def _defined(
-        self,
-        tool: ToolSpec,
-        passages: Sequence[Passage],
-        question: str,
-        more: Sequence[str],
-        alike: Alike,
+        self, passages: Sequence[Passage], question: str, more: Sequence[str], alike: Alike
     ) -> tuple[list[Hit], list[str]]:
         """The lines that have a name which the best passages mention and none defines, such as a
         constant's value for a function that uses it or the base of a class; and the files that
@@ -301,9 +295,7 @@ class Gatherer:
         pattern = rf"\b(?:{'|'.join(map(re.escape, missing))})\b"
         if self.plain_patterns:
             pattern = "|".join(map(re.escape, missing))
-        purpose = f"find {', '.join(missing[:6])}"
-        iteration = await self.caller.look_up(tool, pattern, purpose)
-        found = hits.of_search(iteration.result) if iteration.succeeded else []
+        _, found = await self._look_for(pattern, missing[:6])
         return found, defining_files(found, {*missing})
 
     async def _outlines(self, passages: Sequence[Passage], question: str) -> list[Passage]:
