@@ -1,7 +1,7 @@
 """The tool calls of a run: their arguments are written and checked, and the calls are made and
 recorded as events."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import anyio
@@ -11,6 +11,7 @@ from planner.agent.sending import Sender
 from planner.checks import validation
 from planner.checks.guards import repeats, sources
 from planner.checks.guards.arguments import (
+    Corrected,
     coercions,
     corrected_paths,
     corrected_patterns,
@@ -131,7 +132,7 @@ class Caller:
             else:
                 ready.append((iteration, *prepared))
         for iteration, (guard, message) in refused:
-            self.record_guard(guard, [message])
+            self.record_guard(guard, message)
             self.record_text(iteration, {}, Outcome.ERROR, message)
         async with anyio.create_task_group() as tasks:
             for each in ready:
@@ -193,11 +194,11 @@ class Caller:
                 problem = sources.another_entry(arguments, self.state)
                 problem = problem or sources.as_it_is(arguments, self.state)
             if problem is None:
-                self.record_guard("coercion", coercions(written, arguments))
+                self.record_guard("coercion", *coercions(written, arguments))
                 arguments = self.corrected(tool, arguments)
                 self.record_arguments(iteration, arguments, writer)
                 return arguments
-            self.record_guard("arguments", [f"{tool.name}: {problem}"])
+            self.record_guard("arguments", f"{tool.name}: {problem}")
         return problem or ""
 
     def corrected(self, tool: ToolSpec, arguments: Arguments) -> Arguments:
@@ -207,20 +208,19 @@ class Caller:
         if not tool.read_only:
             asks = self.policy is not Policy.ALLOW
             said = sources.said(self.state)
-            arguments, changes = sources.without_guesses(arguments, tool, said, asks)
-            self.record_guard("unseen", changes)
-            arguments, changes = sources.without_flips(arguments, tool, self.state)
-            self.record_guard("unseen", changes)
-            return arguments
-        arguments, changes = without_limits(arguments, tool, self.state.user_words)
-        self.record_guard("unseen", changes)
+            kept = self.noted("unseen", sources.without_guesses(arguments, tool, said, asks))
+            return self.noted("unseen", sources.without_flips(kept, tool, self.state))
+        words = self.state.user_words
+        arguments = self.noted("unseen", without_limits(arguments, tool, words))
         if not tool.has_role:  # a search in texts finds a word in any spelling
-            arguments, changes = spelled_as_said(arguments, tool, self.state.user_words)
-            self.record_guard("spelling", changes)
-        arguments, changes = corrected_patterns(arguments, tool)
-        self.record_guard("pattern", changes)
-        arguments, changes = corrected_paths(arguments, tool, seen_paths(self.state))
-        self.record_guard("path", changes)
+            arguments = self.noted("spelling", spelled_as_said(arguments, tool, words))
+        arguments = self.noted("pattern", corrected_patterns(arguments, tool))
+        return self.noted("path", corrected_paths(arguments, tool, seen_paths(self.state)))
+
+    def noted(self, guard: str, corrected: Corrected) -> Arguments:
+        """The arguments as a guard leaves them, and what it has changed as events."""
+        arguments, changes = corrected
+        self.record_guard(guard, *changes)
         return arguments
 
     async def execute(
@@ -234,15 +234,14 @@ class Caller:
         if earlier := repeats.repeated(self.state, tool, arguments):
             before = f"This very call was made before, in iteration {earlier.number}"
             if tool.read_only:
-                self.record_guard("repeated", [f"{before}; its result is shown again."])
+                self.record_guard("repeated", f"{before}; its result is shown again.")
                 return self.record_text(iteration, arguments, Outcome.SUCCESS, earlier.result)
             message = f"{before}, and is not made again."
-            self.record_guard("repeated", [message])
+            self.record_guard("repeated", message)
             return self.record_text(iteration, arguments, Outcome.ERROR, message)
         if failed := repeats.repeated(self.state, tool, arguments, Outcome.FAILURE):
-            self.record_guard(
-                "repeated", [f"This very call failed before, in iteration {failed.number}"]
-            )
+            message = f"This very call failed before, in iteration {failed.number}"
+            self.record_guard("repeated", message)
             return self.record_text(iteration, arguments, Outcome.FAILURE, failed.result)
         if not tool.upstream:
             return self.show_more(iteration, arguments)
@@ -271,24 +270,24 @@ class Caller:
         if iteration.by_model and (self.policy is Policy.ALLOW or not planned):
             message = message or repeats.in_another_way(self.state, tool, arguments)
         if message:
-            self.record_guard("not_again", [message])
+            self.record_guard("not_again", message)
             return message
         self.guessed = []
         if iteration.by_model:
             if same := sources.as_it_is(arguments, self.state):
-                self.record_guard("unchanged", [f"{tool.name}: {same}"])
+                self.record_guard("unchanged", f"{tool.name}: {same}")
                 return f"{sources.NOT_MADE}{same}. It would change nothing."
             if self.policy is Policy.ALLOW and (
                 other := sources.not_named(tool, arguments, self.state.user_words)
             ):
-                self.record_guard("not_named", [f"{tool.name}: {other}"])
+                self.record_guard("not_named", f"{tool.name}: {other}")
                 return f"{sources.NOT_MADE}{other}. Delete nothing else."
             said, asked = sources.said(self.state), self.state.user_words
             self.guessed = sources.unseen(arguments, said, tool, asked)
         guessed = [*map(str, self.guessed)]
         if guessed:
             message = f"no result and no word of the request says {', '.join(guessed)}"
-            self.record_guard("unseen", [f"{tool.name}: {message}"])
+            self.record_guard("unseen", f"{tool.name}: {message}")
             if self.policy is Policy.ALLOW or not may_guess:  # nobody is asked, who could tell
                 return f"{sources.NOT_MADE}{message}. Look it up with a tool that reads."
         whole = arguments | tool.fixed_arguments
@@ -328,7 +327,7 @@ class Caller:
             return result
         return result.model_copy(update={"text": f"{result.text} {repeats.UNKNOWN}"})
 
-    def record_guard(self, guard: str, messages: Iterable[str]) -> None:
+    def record_guard(self, guard: str, *messages: str) -> None:
         for message in messages:
             self.emit(GuardTripped(guard=guard, message=message))
 
