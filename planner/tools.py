@@ -115,6 +115,12 @@ class ToolSpec(Roles):
         return for_grammar(self.input_schema)
 
     @property
+    def parameters(self) -> dict[str, Any]:
+        """The schemas of its arguments, by their names."""
+        properties = self.input_schema.get("properties", {})
+        return properties if isinstance(properties, dict) else {}
+
+    @property
     def required(self) -> list[str]:
         required = self.input_schema.get("required", [])
         return required if isinstance(required, list) else []

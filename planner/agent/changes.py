@@ -128,7 +128,7 @@ class Changes:
     def _parameters(self, name: str) -> Set[str]:
         """The names of what a tool takes."""
         tool = find(name, self.tools)
-        return tool.input_schema.get("properties", {}).keys() if tool else set()
+        return tool.parameters.keys() if tool else set()
 
     @property
     def calls(self) -> Sequence[Iteration]:

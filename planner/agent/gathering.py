@@ -309,7 +309,7 @@ class Gatherer:
             name = next((name for name in defined(definition) if name in asked), None)
             if name is None:  # a quoted name may be several words of a text
                 continue
-            paths = filter(takes_path, self.symbols.input_schema.get("properties", {}))
+            paths = filter(takes_path, self.symbols.parameters)
             where = {path: definition.source for path in paths}
             members = await self.caller.own_call(
                 self.symbols, where | {self.symbols.symbol_argument: name}, f"outline {name}"

@@ -132,8 +132,7 @@ def _document(tool: ToolSpec) -> Counter[str]:
     bag = Counter(words(f"{tool.upstream} {tool.description}"))
     for word in words(tool.name):
         bag[word] += NAME_WEIGHT
-    properties = tool.input_schema.get("properties")
-    for name, schema in properties.items() if isinstance(properties, dict) else ():
+    for name, schema in tool.parameters.items():
         about = schema.get("description") if isinstance(schema, dict) else None
         bag.update(words(f"{name} {about or ''}"))
     return bag

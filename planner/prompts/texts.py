@@ -40,20 +40,20 @@ def compact(value: Any) -> str:
 
 def signature(tool: ToolSpec) -> str:
     """`path, pattern, limit?`: the parameters in the schema's order, optional ones marked."""
-    names = tool.input_schema.get("properties", {})
-    return ", ".join(name if name in tool.required else f"{name}?" for name in names)
+    return ", ".join(name if name in tool.required else f"{name}?" for name in tool.parameters)
 
 
 def parameters(tool: ToolSpec) -> str:
     """One line for each parameter: its name, its type, and the first sentence on it, within
     bounds."""
     lines = []
-    for name, schema in tool.input_schema.get("properties", {}).items():
-        kind = schema.get("type", "") if isinstance(schema, dict) else ""
+    for name, schema in tool.parameters.items():
+        schema = schema if isinstance(schema, dict) else {}
+        kind = schema.get("type", "")
         kind = kind if isinstance(kind, str) else ""
         notes = ", ".join(filter(None, [kind, "" if name in tool.required else "optional"]))
-        about = one_line(schema.get("description", "")) if isinstance(schema, dict) else ""
-        default = schema.get("default") if isinstance(schema, dict) else None
+        about = one_line(schema.get("description", ""))
+        default = schema.get("default")
         if default not in (None, ""):
             about += f" (default {compact(default)[:MAX_DEFAULT_CHARS]})"
         lines.append(f"- {name}{f' ({notes})' if notes else ''}: {about.strip() or '?'}")
@@ -157,7 +157,7 @@ def assistant(text: str) -> Message:
 
 def argument_names(tool: ToolSpec) -> str:
     """The names of a tool's arguments, as its call begins with them."""
-    return ",".join(f'"{name}":...' for name in tool.input_schema.get("properties", {}))
+    return ",".join(f'"{name}":...' for name in tool.parameters)
 
 
 def joined(*parts: str) -> str:

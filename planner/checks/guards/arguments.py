@@ -47,8 +47,7 @@ def takes_path(name: str) -> bool:
 
 
 def takes_paths(tool: ToolSpec) -> bool:
-    names = tool.input_schema.get("properties", {})
-    return any(takes_path(name.removesuffix("s")) for name in names)
+    return any(takes_path(name.removesuffix("s")) for name in tool.parameters)
 
 
 def seen_paths(state: RunState) -> Seen:
@@ -157,8 +156,7 @@ def _parents(path: str) -> list[str]:
 
 def parameter(tool: ToolSpec, name: str) -> dict[str, Any]:
     """What a tool's schema says of an argument; empty if that is nothing."""
-    properties = tool.input_schema.get("properties", {})
-    found = properties.get(name, {}) if isinstance(properties, dict) else {}
+    found = tool.parameters.get(name, {})
     return found if isinstance(found, dict) else {}
 
 

@@ -29,7 +29,7 @@ def repeated(
 
 def in_one_way(tool: ToolSpec) -> bool:
     """Whether a tool that reads takes no arguments."""
-    return tool.read_only and not tool.input_schema.get("properties")
+    return tool.read_only and not tool.parameters
 
 
 def exhausted(state: RunState, tool: ToolSpec) -> bool:
