@@ -122,28 +122,21 @@ def plain(text: str) -> str:
 def without_separators(text: str) -> str:
     """Numbers without separators: `11,340`, `11_340`, `11 340`, `11'340` and `11340.0` are 11340,
     and `12.50` is 12.5."""
-    return _with_commas(_without_spaces(plain(text)))
+    return readings(text)[0]
 
 
 def readings(text: str) -> tuple[str, str, str]:
-    """What a text may mean by its numbers: `1,500` is 1500, 1.5, or two numbers."""
+    """What a text may mean by its numbers: `1,500` is 1500, 1.5, or two numbers, and `1.500` is 1.5
+    or, as many languages separate numbers, 1500."""
     spelled = plain(text)
-    joined = _without_spaces(spelled)
-    return _with_commas(joined), _with_points(joined), spelled
-
-
-def _without_spaces(text: str) -> str:
-    return _SPACED.sub(lambda found: re.sub(r"\D", "", found[0]), text)
-
-
-def _with_commas(text: str) -> str:
-    joined = _COMMA.sub("", in_iso(text, MONTH_FIRST))
-    return _LAST_ZEROS.sub(r"\1", _ZEROS.sub(r"\1", joined))
-
-
-def _with_points(text: str) -> str:
-    """Numbers as many languages separate them: `1.500` is 1500, and `1,5` is 1.5."""
-    return _DECIMAL_COMMA.sub(".", _POINT.sub("", in_iso(text, DAY_FIRST)))
+    joined = _SPACED.sub(lambda found: re.sub(r"\D", "", found[0]), spelled)
+    by_commas = _COMMA.sub("", in_iso(joined, MONTH_FIRST))
+    by_points = _POINT.sub("", in_iso(joined, DAY_FIRST))
+    return (
+        _LAST_ZEROS.sub(r"\1", _ZEROS.sub(r"\1", by_commas)),
+        _DECIMAL_COMMA.sub(".", by_points),
+        spelled,
+    )
 
 
 @lru_cache(maxsize=64)
