@@ -71,9 +71,9 @@ class Prompts:
             return harmless([own, user(question)])
         acting = state.wants == "action" and role not in BEFORE_ACTING
         messages = [self.system_act if acting else self.system]
-        opening = state.opens.opening if state.parts else []
+        opening = state.opens.opening
         left_out: Role | None = "brief" if acting else None
-        request, brief = self._request(state), state.opens.brief if state.parts else None
+        request, brief = self._request(state), state.opens.brief
         brought = self._listed("this request too", brief.offered if brief else [])
         for call in opening:
             if call.role != "brief":
@@ -137,7 +137,7 @@ class Prompts:
         shown = {each.number for each in state.shown_iterations}
         hinted = [each for each in state.steered if each.shown and each.iteration not in shown]
         said = [user(self._hints(hinted))] if hinted else []
-        before = state.steps_in_short[state.opens.steps if state.parts else 0 :]
+        before = state.steps_in_short[state.opens.steps :]
         if not (before or state.iterations_in_short):
             return said
         steps = [
@@ -219,12 +219,10 @@ class Prompts:
 
     def _request(self, state: RunState) -> str:
         tools = self._listed("this request", state.started.offered if state.started else [])
-        said, prompt = "", ""
-        if state.parts:
-            said = joined(state.opens.request.said_before, *state.opens.before)
-            prompt = state.opens.request.prompt
+        opens = state.opens
+        said = joined(opens.request.said_before, *opens.before)
         before = fill("said_before", said=fenced(said)) if said else ""
-        return fill("request", known=joined(tools, before), prompt=prompt)
+        return fill("request", known=joined(tools, before), prompt=opens.request.prompt)
 
     def _step_tools(self, step: Step) -> list[Message]:
         """The tools that a step brought in. The message stays, before the step's own, when the
