@@ -88,7 +88,7 @@ class Changes:
     @property
     def asked(self) -> bool:
         """Whether the request has a question mark."""
-        return QUESTION_MARK.search(self.state.part.request.prompt) is not None
+        return QUESTION_MARK.search(self.state.prompt) is not None
 
     @property
     def acting(self) -> bool:

@@ -77,7 +77,7 @@ class Editor:
 
     async def edits(self) -> list[Edit]:
         """What has to change in the files that the request is about."""
-        request = self.state.part.request.prompt
+        request = self.state.prompt
         query = " ".join([request, *self.state.search])
         names = named(request)
         files = await self._files(request)

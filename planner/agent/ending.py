@@ -275,7 +275,7 @@ class Ending:
         request is said by a line or not, and nothing says it if no result has a name or number
         that it repeats; one that names more counts as said if it is certain, or if passages were
         found."""
-        answer, prompt = conclusion.final_answer, self.state.part.request.prompt
+        answer, prompt = conclusion.final_answer, self.state.prompt
         answers = conclusion.success and not self.changes.wanted
         if not answers or not results(self.state).strip():
             return False
@@ -329,7 +329,7 @@ class Ending:
         as done, so the record comes first."""
         if self.changes.wanted or self.changes.possible or not conclusion.success:
             return False
-        return names_more(self.state, conclusion.final_answer, self.state.part.request.prompt)
+        return names_more(self.state, conclusion.final_answer, self.state.prompt)
 
     def _conclude_step(self, success: bool, notes: str) -> None:
         if step := self.state.step:

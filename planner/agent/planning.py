@@ -183,7 +183,7 @@ class Planner:
 
     async def plan(self) -> MakePlan:
         self.steps.take_steering()
-        query = " ".join([self.state.part.request.prompt, *self.state.search])
+        query = " ".join([self.state.prompt, *self.state.search])
         choices = self.asker.choices
         purpose: PlanFor = "question"
         if self.state.wants == "action":

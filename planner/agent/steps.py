@@ -65,7 +65,7 @@ class Steps:
 
     async def begin_single(self) -> None:
         """The step that a request is for: the one that is planned next, or a new one."""
-        prompt, planned = self.state.part.request.prompt, self.state.step
+        prompt, planned = self.state.prompt, self.state.step
         if planned and prompt not in self.state.later_steps:
             return
         if planned:
