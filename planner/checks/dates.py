@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from datetime import date, datetime
 from typing import Any
 
@@ -57,16 +58,11 @@ def as_described(value: str, description: str) -> str:
         return value
     [wanted] = formats
     try:
-        datetime.strptime(value, wanted)
-    except re.error:  # a field stands in it twice
-        return value
-    except ValueError:
-        pass
-    else:
-        return value
-    try:
+        with suppress(ValueError):
+            datetime.strptime(value, wanted)
+            return value
         meant = datetime.fromisoformat(value.strip())
-    except ValueError:
+    except (ValueError, re.error):  # it is no date, or a field stands in the format twice
         return value
     has_time = len(value.strip()) > len("2024-05-19")
     if meant.tzinfo or ("%H" in wanted and not has_time) or "%Y" not in wanted:
