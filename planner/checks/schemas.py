@@ -26,10 +26,15 @@ def closed(**properties: Schema) -> Schema:
 
 
 def _object(properties: dict[str, Schema], required: Iterable[str]) -> Schema:
-    """An object with its keys in alphabetical order, which is the order they are generated in."""
+    """An object with its keys in alphabetical order."""
+    return _in_order(dict(sorted(properties.items())), required)
+
+
+def _in_order(properties: dict[str, Schema], required: Iterable[str]) -> Schema:
+    """An object with its keys in this order, which is the one they are generated in."""
     return {
         "type": "object",
-        "properties": {key: properties[key] for key in sorted(properties)},
+        "properties": properties,
         "required": sorted(required),
         "additionalProperties": False,
     }
@@ -64,27 +69,23 @@ SEARCH_WORD: Schema = {"type": "string", "pattern": "^[0-9A-Za-z_@./-][0-9A-Za-z
 written in English. The request's own words are searched for as well."""
 
 
-BRIEF_KEYS = ("search", "wants", "first", "then")
-"""In the order they are generated in: what has to be found out first is seen once the request is
-sorted."""
 MAX_QUESTION = 160
 """Characters of a question that is made of a part of the request."""
 
 
 def brief(acting: bool = True) -> Schema:
-    """The search words come before what is wanted. If there are none, a reply follows: a model that
-    may reply at once does so to any question. `acting`: whether the request may be for an action;
-    not if it was read as one before."""
+    """The search words come before what is wanted, and what has to be found out first once that is
+    said. If there are no words, a reply follows: a model that may reply at once does so to any
+    question. `acting`: whether the request may be for an action; not if it was read as one before.
+    """
     wants = ["short answer", "long answer", *(["action"] if acting else [])]
     search = {"type": "array", "items": SEARCH_WORD, "minItems": 1, "maxItems": 6}
     question = text(MAX_QUESTION)
-    sorted_ = _object(
+    sorted_ = _in_order(
         {"search": search, "wants": one_of(wants), "first": question, "then": question},
         required=["search", "wants"],
     )
-    sorted_["properties"] = {key: sorted_["properties"][key] for key in BRIEF_KEYS}
-    talk = _object({"search": {"const": []}, "reply": text(300)}, required=["search", "reply"])
-    talk["properties"] = {key: talk["properties"][key] for key in ("search", "reply")}
+    talk = _in_order({"search": {"const": []}, "reply": text(300)}, required=["search", "reply"])
     return {"anyOf": [sorted_, talk] if acting else [sorted_]}
 
 
