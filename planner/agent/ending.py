@@ -342,7 +342,7 @@ class Ending:
         if schema is None or part.request.goal not in ANSWERING:
             return Shaped()
         with self.clock.limit(part.ends_at):
-            return await shaped(answer, schema, self.asker, self.emit)
+            return await shaped(answer, schema, self.asker)
         return Shaped(problem="the time limit was reached")
 
 

@@ -1,12 +1,11 @@
 """The last call, on request: the answer in the shape of the caller's JSON Schema."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from planner.agent.questions import Asker
 from planner.checks import validation
 from planner.errors import ModelError
-from planner.events import Event, GuardTripped
+from planner.events import GuardTripped
 from planner.grammar import Schema
 
 
@@ -17,9 +16,7 @@ class Shaped(NamedTuple):
     problem: str | None = None
 
 
-async def shaped(
-    answer: str, schema: Schema, asker: Asker, emit: Callable[[Event], None]
-) -> Shaped:
+async def shaped(answer: str, schema: Schema, asker: Asker) -> Shaped:
     """An answer as data that fits the caller's schema; what does not fit is written once more."""
     problem: str | None = None
     for _ in range(2):
@@ -33,5 +30,6 @@ async def shaped(
             problem = validation.problem(data, schema)
         if problem is None:
             return Shaped(data=data)
-        emit(GuardTripped(guard="format", message=f"the data does not fit: {problem}"))
+        message = f"the data does not fit: {problem}"
+        asker.emit(GuardTripped(guard="format", message=message))
     return Shaped(problem=problem)
