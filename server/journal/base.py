@@ -149,7 +149,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     async def take(self, fleet: str) -> TakenOver | None:
         """Like `resume`, for the oldest run of the fleet that nobody drives. Raises `RequestError`
         for one that cannot be read, too, and passes it over from then on."""
-        return await self._take_over(partial(self._claim_oldest, fleet))
+        return await self._take_over(partial(self._claim, fleet=fleet))
 
     async def reopen(self, run_id: str, entry: Entry, fleet: str = "") -> TakenOver | None:
         """Take over a run that has ended, with an entry that says what else it should do; None when
@@ -238,10 +238,8 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     def _releasing(self, run_id: str) -> Write: ...
 
     @abstractmethod
-    async def _claim(self, run_id: str) -> str | None: ...
-
-    @abstractmethod
-    async def _claim_oldest(self, fleet: str) -> str | None: ...
+    async def _claim(self, run_id: str = "", fleet: str = "") -> str | None:
+        """Make this run ours, or the oldest of this fleet that can be; returns its id."""
 
     @abstractmethod
     async def _claim_ended(self, run_id: str, entry: Entry, fleet: str) -> str | None: ...

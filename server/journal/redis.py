@@ -13,9 +13,9 @@ import json
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, cast
 from urllib.parse import urlsplit
 
 import anyio
@@ -29,7 +29,6 @@ from server.journal import base
 from server.journal.records import Entry, Letter, NewRun, RunSummary, StoredRun, parse_letters
 from server.text import digest
 
-T = TypeVar("T")
 Database = Any
 """A `Redis`, whose type covers both the blocking and the asynchronous client."""
 
@@ -216,12 +215,10 @@ class RedisJournal(base.Journal):
     def _releasing(self, run_id: str) -> base.Write:
         return _script(_RELEASE, run_id, self.owner, run_id)
 
-    async def _claim(self, run_id: str) -> str | None:
-        return cast(str | None, await self._eval(_CLAIM, run_id, run_id, ""))
-
-    async def _claim_oldest(self, fleet: str) -> str | None:
+    async def _claim(self, run_id: str = "", fleet: str = "") -> str | None:
+        passed_over = () if run_id else self._unreadable
         where = f"{SPACE}fleet:{fleet}"
-        return cast(str | None, await self._eval(_CLAIM, "", "", where, *self._unreadable))
+        return cast(str | None, await self._eval(_CLAIM, run_id, run_id, where, *passed_over))
 
     async def _claim_ended(self, run_id: str, entry: Entry, fleet: str) -> str | None:
         line, now = self._line(run_id, entry), str(time.time())
@@ -237,20 +234,19 @@ class RedisJournal(base.Journal):
         return bool(await self._eval(_POST, run_id, str(base.MAX_LETTERS), letter))
 
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
-        async def letters(db: Database) -> list[Letter]:
+        async with self._reading() as db:
             pipe = db.pipeline(transaction=False)
             for run_id in run_ids:
                 pipe.eval(*_script(_COLLECT, run_id))
             found = await pipe.execute()
             return parse_letters(line for lines in found for line in lines)
 
-        return await self._read(letters)
-
     async def prune(self) -> None:
         if self.problem is None and time.monotonic() > self._pruned + PRUNE_SECONDS:
             self._pruned = time.monotonic()
             with suppress(RequestError):  # the next time will do
-                await self._read(self._prune)
+                async with self._reading() as db:
+                    await self._prune(db)
 
     async def _prune(self, db: Database) -> None:
         keep, before = self.settings, self.now - self.settings.days * 86_400
@@ -274,13 +270,13 @@ class RedisJournal(base.Journal):
     async def secret(self) -> bytes:
         if self.problem:
             return os.urandom(32)
-        key: str = await self._read(lambda db: db.hget(f"{SPACE}secret", "key"))
-        return bytes.fromhex(key)
+        async with self._reading() as db:
+            return bytes.fromhex(await db.hget(f"{SPACE}secret", "key"))
 
     # Reading.
 
     async def load(self, run_id: str, caller: str | None = None) -> StoredRun | None:
-        async def stored(db: Database) -> StoredRun | None:
+        async with self._reading() as db:
             row = await db.hgetall(_keys(run_id)[0])
             if not row or caller not in (None, row["caller"]):
                 return None
@@ -290,34 +286,30 @@ class RedisJournal(base.Journal):
             status, entries = await _status(db, row), await _entries(db, run_id, 0)
             return StoredRun.of_row(run_id, row, status, tools, entries)
 
-        return await self._read(stored)
-
     async def entries(self, run_id: str, first: int) -> list[Entry]:
-        return await self._read(lambda db: _entries(db, run_id, first))
+        async with self._reading() as db:
+            return await _entries(db, run_id, first)
 
     async def status(self, run_id: str) -> str | None:
-        async def status(db: Database) -> str | None:
+        async with self._reading() as db:
             names = ("status", "owner", "fleet")
             row = dict(zip(names, await db.hmget(_keys(run_id)[0], names), strict=True))
             return await _status(db, row) if row["status"] else None
 
-        return await self._read(status)
-
     async def waiting(self, fleet: str) -> int:
-        async def count(db: Database) -> int:
+        async with self._reading() as db:
             pipe = db.pipeline(transaction=False)
             for run_id in await db.zrange(f"{SPACE}fleet:{fleet}", 0, -1):
                 pipe.hget(_keys(run_id)[0], "owner")
             return sum(owner == "" for owner in await pipe.execute())
 
-        return await self._read(count)
-
     async def find_key(self, caller: str, request_key: str) -> str | None:
-        found: str | None = await self._read(lambda db: db.get(_key_of(caller, request_key)))
-        return found
+        async with self._reading() as db:
+            return cast(str | None, await db.get(_key_of(caller, request_key)))
 
     async def ids(self, beginning: str, caller: str | None = None) -> "list[str]":
-        rows = await self._read(lambda db: _rows(db, "caller"))
+        async with self._reading() as db:
+            rows = await _rows(db, "caller")
         found = [
             run_id
             for run_id, row in rows.items()
@@ -326,7 +318,7 @@ class RedisJournal(base.Journal):
         return found[:2]
 
     async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[RunSummary]":
-        async def listed(db: Database) -> list[RunSummary]:
+        async with self._reading() as db:
             names = ("caller", "owner", "fleet", "created", "updated", "request", "made")
             rows = await _rows(db, *names, newest=0 if callers else most)
             found = [
@@ -336,8 +328,6 @@ class RedisJournal(base.Journal):
             ]
             return found[:most]
 
-        return await self._read(listed)
-
     # Over the wire.
 
     def _connect(self) -> Database:
@@ -345,12 +335,15 @@ class RedisJournal(base.Journal):
             self._url, decode_responses=True, socket_connect_timeout=5.0, socket_timeout=10.0
         )
 
-    async def _read(self, query: Callable[[Database], Awaitable[T]]) -> T:
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[Database]:
+        """The connection of a journal that was entered, else one for what is read now."""
         with self._explained("The runs cannot be read"):
             if self._db:
-                return await query(self._db)
-            async with self._connect() as db:
-                return await query(db)
+                yield self._db
+            else:
+                async with self._connect() as db:
+                    yield db
 
     async def _eval(self, script: str, run_id: str, *arguments: str) -> Any:
         assert self._db  # a journal is written to when it has been entered

@@ -221,24 +221,17 @@ class SqliteJournal(base.Journal):
         free = f"UPDATE run SET owner = {_FREED} WHERE id = ?"
         return lambda db: db.execute(free, (run_id,))
 
-    async def _claim(self, run_id: str) -> str | None:
-        return await self._claim_where("id = ?", run_id)
-
-    async def _claim_oldest(self, fleet: str) -> str | None:
-        return await self._claim_where(f"{_FREED} = ?", f"@{fleet}")
-
-    async def _claim_where(self, condition: str, value: str) -> str | None:
-        find = (
-            f"SELECT id, owner FROM run WHERE status = 'running' AND {condition} ORDER BY created"
-        )
+    async def _claim(self, run_id: str = "", fleet: str = "") -> str | None:
+        what, value = ("id", run_id) if run_id else (_FREED, f"@{fleet}")
+        find = f"SELECT id, owner FROM run WHERE status = 'running' AND {what} = ? ORDER BY created"
 
         def claim() -> str | None:
             with self._transaction():
-                for run_id, owner in self._db.execute(find, (value,)).fetchall():
-                    if run_id not in self._unreadable and not self._lives(owner):
+                for found, owner in self._db.execute(find, (value,)).fetchall():
+                    if found not in self._unreadable and not self._lives(owner):
                         ours = f"UPDATE run SET owner = ? || {_FREED} WHERE id = ?"
-                        self._db.execute(ours, (self.owner, run_id))
-                        return str(run_id)
+                        self._db.execute(ours, (self.owner, found))
+                        return str(found)
             return None
 
         return await self._in_thread(claim)
@@ -272,8 +265,7 @@ class SqliteJournal(base.Journal):
 
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
         these = f"FROM letter WHERE run IN ({_places(run_ids)})"
-        look = f"SELECT 1 {these} LIMIT 1"
-        if not await self._read(lambda db: db.execute(look, run_ids).fetchone()):
+        if not await self._rows(f"SELECT 1 {these} LIMIT 1", *run_ids):
             return []
 
         def delete() -> list[Letter]:
@@ -286,11 +278,10 @@ class SqliteJournal(base.Journal):
             return await self._in_thread(delete)
 
     async def secret(self) -> bytes:
-        find = "SELECT secret FROM secret"
         if self.problem:
             return os.urandom(32)
-        row = await self._read(lambda db: db.execute(find).fetchone())
-        return bytes(row["secret"])
+        rows = await self._rows("SELECT secret FROM secret")
+        return bytes(rows[0]["secret"])
 
     async def prune(self) -> None:
         if self.problem is None:
@@ -317,32 +308,28 @@ class SqliteJournal(base.Journal):
         return await self._read(lambda db: _entries(db, run_id, first)) or []
 
     async def find_key(self, caller: str, request_key: str) -> str | None:
-        row = await self._read(lambda db: db.execute(_OF_KEY, (caller, request_key)).fetchone())
-        return row["id"] if row else None
+        rows = await self._rows(_OF_KEY, caller, request_key)
+        return rows[0]["id"] if rows else None
 
     async def ids(self, beginning: str, caller: str | None = None) -> "list[str]":
         find = (
             "SELECT id FROM run WHERE substr(id, 1, ?) = ? AND caller = coalesce(?, caller) LIMIT 2"
         )
-        query = (len(beginning), beginning, caller)
-        rows = await self._read(lambda db: db.execute(find, query).fetchall()) or []
-        return [row["id"] for row in rows]
+        return [row["id"] for row in await self._rows(find, len(beginning), beginning, caller)]
 
     async def status(self, run_id: str) -> str | None:
-        find = "SELECT * FROM run WHERE id = ?"
-        row = await self._read(lambda db: db.execute(find, (run_id,)).fetchone())
-        return self._status(row) if row else None
+        rows = await self._rows("SELECT * FROM run WHERE id = ?", run_id)
+        return self._status(rows[0]) if rows else None
 
     async def waiting(self, fleet: str) -> int:
         find = "SELECT count(*) FROM run WHERE status = 'running' AND owner = ?"
-        row = await self._read(lambda db: db.execute(find, (f"@{fleet}",)).fetchone())
-        return row[0] if row else 0
+        rows = await self._rows(find, f"@{fleet}")
+        return rows[0][0] if rows else 0
 
     async def list(self, most: int, callers: Sequence[str] | None = None) -> "list[RunSummary]":
         whose = f"WHERE caller IN ({_places(callers)})" if callers else ""
         find = f"SELECT * FROM run {whose} ORDER BY created DESC LIMIT ?"
-        values = (*(callers or ()), most)
-        rows = await self._read(lambda db: db.execute(find, values).fetchall()) or []
+        rows = await self._rows(find, *(callers or ()), most)
         return [RunSummary.of_row(row["id"], dict(row), self._status(row)) for row in rows]
 
     def _status(self, row: sqlite3.Row) -> Any:
@@ -350,6 +337,9 @@ class SqliteJournal(base.Journal):
         if row["status"] == "running" and "@" not in owner and not self._lives(owner):
             return "interrupted"  # one of a fleet goes on by itself
         return row["status"]
+
+    async def _rows(self, find: str, *values: Any) -> Sequence[sqlite3.Row]:
+        return await self._read(lambda db: db.execute(find, values).fetchall()) or []
 
     async def _read(self, query: Callable[[sqlite3.Connection], Any]) -> Any:
         """The result of a query; None if there is no journal yet."""
