@@ -81,17 +81,17 @@ class Driver:
         Raises `KeyUsed`, `ModelUnavailable`, and `Busy`.
         """
         models = await self._models()
-        setup = self._setup(models)
-        fleet = self._fleet_of(setup)
+        fleet = self._fleet_of(models)
         await self._check_room(caller, fleet)
         elsewhere = bool(fleet) and not self._has_turn() and self.journal.problem is None
         run = Run(request, self.approval, caller, request_key)
-        run.project = setup.project
+        run.project = self.project
         run.approvals.can_ask = can_ask
         if not elsewhere:
             self._own(run)  # before anything is waited for: it takes a turn
         try:
             with anyio.CancelScope(shield=True):  # a run on record is driven
+                setup = self._setup(models)
                 new = NewRun(run.id, caller, request, setup, request_key, fleet, waits=elsewhere)
                 writer = run.writer = await self.journal.begin(new)
         except BaseException:  # whatever it is, the run has no record and gives up its turn
@@ -108,7 +108,7 @@ class Driver:
         models = await self._models()
         before = await self.journal.load(run.id, run.caller)
         assert before  # it was there a moment ago
-        self._check_setup(before, self._setup(models))
+        self._check_setup(before, models)
         with anyio.CancelScope(shield=True):  # what is taken over is driven
             taken = await self.journal.resume(run.id)
         return self._take_over(*taken, models) if taken else None
@@ -117,14 +117,14 @@ class Driver:
         """Go on with a run of single steps that has ended. Raises `RequestError` when it cannot go
         on here, `ModelUnavailable` and `Busy`."""
         models = await self._models()
-        fleet = self._fleet_of(self._setup(models))
+        fleet = self._fleet_of(models)
         await self._check_room(run.caller, fleet)
         await run.flush()
         before = None if run.not_recorded else await self.journal.load(run.id, run.caller)
         if before is None:
             why = f" {run.not_recorded}" if run.not_recorded else ""
             raise RequestError(f"Run {run.id} cannot go on: it is not recorded.{why}")
-        self._check_setup(before, self._setup(models))
+        self._check_setup(before, models)
         event = RunContinued(request=request, spent=before.seconds, paused=run.paused)
         with anyio.CancelScope(shield=True):  # what is taken over is driven
             taken = await self.journal.reopen(run.id, Entry.of(event, before.seconds), fleet)
@@ -146,11 +146,11 @@ class Driver:
     def leave(self) -> None:
         self._fleet = ""
 
-    def _fleet_of(self, setup: RunSetup) -> str:
+    def _fleet_of(self, models: Models) -> str:
         """The part of the fleet with the same models: only those servers can continue a run."""
         if not self._fleet:
             return ""
-        same = setup.model_dump_json(exclude={"planloom", "project", "as_typed"})
+        same = self._setup(models).model_dump_json(exclude={"planloom", "project", "as_typed"})
         return f"{self._fleet} {digest(same)[:16]}"
 
     async def _drive_waiting(self) -> None:
@@ -167,7 +167,7 @@ class Driver:
         """Drive the oldest run of the fleet that no server drives; False when there is none."""
         models = await self._models()
         with anyio.CancelScope(shield=True):  # what is taken over is driven
-            taken = await self.journal.take(self._fleet_of(self._setup(models)))
+            taken = await self.journal.take(self._fleet_of(models))
         if taken is None:
             return False
         run = self._take_over(*taken, models)
@@ -197,7 +197,9 @@ class Driver:
     def _own(self, run: Run) -> None:
         run.driven = True
         self.runs[run.id] = run
-        self._forget_oldest()
+        ended = [run_id for run_id, run in self.runs.items() if run.finished]
+        for run_id in ended[: max(0, len(ended) - MAX_RUNS_KEPT)]:  # the oldest
+            del self.runs[run_id]
 
     def _go_on(self, run: Run, models: Models, stored: StoredRun | None = None) -> None:
         self._tasks.start_soon(self._drive, run, models, stored)
@@ -244,11 +246,11 @@ class Driver:
         """The folder of the project, as records have it."""
         return str(self.pool.project)
 
-    def _check_setup(self, stored: StoredRun, now: RunSetup) -> None:
+    def _check_setup(self, stored: StoredRun, models: Models) -> None:
         """Raises `RequestError` for a run that was begun with other models, or on another project:
         it would answer from the wrong files, or change them. The servers of a fleet may have the
         project in different folders."""
-        was = stored.setup
+        was, now = stored.setup, self._setup(models)
         if was.project not in ("", now.project) and not self._fleet:
             raise RequestError(
                 f"Run {stored.id} works on {was.project}; this server works on {now.project}. "
@@ -267,11 +269,6 @@ class Driver:
             with suppress(RequestError):  # the journal cannot be read
                 waiting = await self.journal.waiting(fleet)
         self._turns.check_room(caller, self.runs.values(), waiting)
-
-    def _forget_oldest(self) -> None:
-        finished = [run_id for run_id, run in self.runs.items() if run.finished]
-        for run_id in finished[: max(0, len(finished) - MAX_RUNS_KEPT)]:
-            del self.runs[run_id]
 
 
 def _models(setup: RunSetup) -> str:
