@@ -111,9 +111,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
             iterations=max_iterations, seconds=max_seconds, model_tokens=max_model_tokens
         )
         request = RunRequest(prompt=prompt, limits=limits, data_schema=data_schema, policy=policy)
-        if run_id is not None:
-            return await _resume(ctx, run_id, request, "conclude", wait_s)
-        return await _begin(ctx, request, wait_s, request_key)
+        return await _begin(ctx, request, wait_s, request_key, run_id)
 
     @mcp.tool(
         title="Run one step",
@@ -153,9 +151,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         check_depth("arguments", arguments)
         if tool is not None and ctx.request_state is None:
             await _check_call(ctx, request, tool, wait_s)
-        if run_id is not None:
-            return await _resume(ctx, run_id, request, "step", wait_s)
-        return await _begin(ctx, request, wait_s, request_key)
+        return await _begin(ctx, request, wait_s, request_key, run_id)
 
     @mcp.tool(title="Make a plan", annotations=LOOKS, output_schema=short_report.SHORT_SCHEMA)
     async def make_plan(
@@ -268,51 +264,52 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
 
 
 async def _begin(
-    ctx: Context, request: RunRequest, wait_s: float, request_key: str | None
+    ctx: Context,
+    request: RunRequest,
+    wait_s: float,
+    request_key: str | None,
+    run_id: str | None = None,
 ) -> ToolResult | InputRequiredResult:
-    """Start a run and view it, or continue: the run whose question the call answers, or the
-    caller's run with the same request that was cut off."""
+    """Start a run and view it, or continue: the run whose question the call answers, the one that
+    it names, or the caller's run with the same request that was cut off."""
     with errors_as(ToolError):
         run = await _answered(ctx)
         if run is None:
             if question := await settle_project(ctx):
                 return question
-            asks = can_ask(ctx)
-            run = await engine_of(ctx).start(request, caller(), request_key, asks, taking_up=True)
-    return await _attached(run, ctx, wait_s, held=request_key is not None)
+            if run_id is None:
+                asks = can_ask(ctx)
+                engine = engine_of(ctx)
+                run = await engine.start(request, caller(), request_key, asks, taking_up=True)
+            else:
+                run = await _resumed(ctx, run_id, request)
+    held = request_key is not None if run_id is None else not run.driven
+    return await _attached(run, ctx, wait_s, held=held)
 
 
-async def _resume(
-    ctx: Context, run_id: str, request: RunRequest, goal: Goal, wait_s: float
-) -> ToolResult | InputRequiredResult:
-    """Continue a run and view it: an interrupted one, or a finished run of single steps with
-    `request` as its next `goal`."""
+async def _resumed(ctx: Context, run_id: str, request: RunRequest) -> Run:
+    """An interrupted run, going on; or a finished run of single steps, with `request` as its next
+    step or for its conclusion."""
     engine = engine_of(ctx)
+    goal: Goal = "step" if request.goal == "step" else "conclude"
     asked = ("prompt", "tool", "arguments", "data_schema")
     given = {name: value for name in asked if (value := getattr(request, name)) not in (None, "")}
-    with errors_as(ToolError):
-        run = await _answered(ctx)
-        if run is None:
-            if question := await settle_project(ctx):
-                return question
-            run = await engine.get(run_id, caller())
-            its = run.state.request or run.request
-            redact = engine.journal.redact  # a record has no secrets
-            known = {name: redact(getattr(its, name)) for name in given}
-            other = [name for name in given if redact(given[name]) != known[name]]
-            more = its.goal != goal or bool(other) or (run.finished and goal == "step")
-            if run.request.goal in SINGLE_STEPS and more and not run.interrupted:
-                request = request.model_copy(update={"goal": goal})
-                run = await engine.ask_more(run_id, request, caller(), can_ask(ctx))
-            elif other:
-                raise RefusedCall(
-                    f"{other[0]}: run {run_id} has another {other[0]}: "
-                    f"{json.dumps(known[other[0]], ensure_ascii=False)[:MAX_RESULT_CHARS]}. "
-                    "Give that one to continue the run, or leave out run_id to start a new run."
-                )
-            else:
-                run = await engine.resume(run_id, caller())
-    return await _attached(run, ctx, wait_s, held=not run.driven)
+    run = await engine.get(run_id, caller())
+    its = run.state.request or run.request
+    redact = engine.journal.redact  # a record has no secrets
+    known = {name: redact(getattr(its, name)) for name in given}
+    other = [name for name in given if redact(given[name]) != known[name]]
+    more = its.goal != goal or bool(other) or (run.finished and goal == "step")
+    if run.request.goal in SINGLE_STEPS and more and not run.interrupted:
+        request = request.model_copy(update={"goal": goal})
+        return await engine.ask_more(run_id, request, caller(), can_ask(ctx))
+    if other:
+        raise RefusedCall(
+            f"{other[0]}: run {run_id} has another {other[0]}: "
+            f"{json.dumps(known[other[0]], ensure_ascii=False)[:MAX_RESULT_CHARS]}. "
+            "Give that one to continue the run, or leave out run_id to start a new run."
+        )
+    return await engine.resume(run_id, caller())
 
 
 async def _attached(
