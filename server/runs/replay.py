@@ -9,6 +9,7 @@ record ends, the run goes on.
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import anyio
@@ -313,9 +314,9 @@ class TapedPool(PoolAround):
         super().__init__(pool)
         self._tape, self._tools, self._began = tape, tools, began
         self._approvals = approvals
-        now = {tool.name: tool for tool in pool.tools()} if began else {}
+        now = {tool.name: _essence(tool) for tool in pool.tools()} if began else {}
         self._changed = {
-            tool.name for tool in tools if tool.name in now and not _same(tool, now[tool.name])
+            tool.name for tool in tools if now.get(tool.name, _essence(tool)) != _essence(tool)
         }
 
     def tools(self) -> Sequence[ToolSpec]:
@@ -349,11 +350,5 @@ class TapedPool(PoolAround):
             self._approvals.spend(tool, arguments)
 
 
-def _same(one: ToolSpec, other: ToolSpec) -> bool:
-    """Whether a tool takes and is sent the same arguments, and may do the same as before."""
-    return (one.upstream, one.safety, one.input_schema, one.fixed_arguments) == (
-        other.upstream,
-        other.safety,
-        other.input_schema,
-        other.fixed_arguments,
-    )
+_essence = attrgetter("upstream", "safety", "input_schema", "fixed_arguments")
+"""What stays the same of a tool that takes and is sent the same arguments, and may do the same."""
