@@ -9,7 +9,6 @@ import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import Self
 from weakref import WeakValueDictionary
 
@@ -229,7 +228,11 @@ class Engine:
         server. Raises `RequestError` if the run does not wait for that call, or its server does not
         take the answer."""
         run.approvals.decide_by_hand(digest, approve, where)
-        decided = partial(consent.is_decided, run.state, digest)
+
+        def decided() -> bool:  # the run may wait for the next call by now
+            asked = run.state.undecided.asked if run.state.undecided else None
+            return asked is None or not asked.digest.startswith(digest)
+
         await self._until(decided, run, base.LETTER_SECONDS)
         if not (decided() or run.finished):
             raise consent.not_taken(run.id, base.LETTER_SECONDS)

@@ -92,12 +92,6 @@ def consent(call: Waiting | None, digest: str, approve: bool, where: str) -> App
     return approval_by_person(approve, f" {where}")
 
 
-def is_decided(state: RunState, digest: str) -> bool:
-    """Whether the run waits for this call no more: it may wait for the next one by now."""
-    asked = state.undecided.asked if state.undecided else None
-    return asked is None or not asked.digest.startswith(digest)
-
-
 def not_taken(run_id: str, seconds: float) -> RequestError:
     """The error where the answer had no effect within so many seconds."""
     return RequestError(
