@@ -40,8 +40,8 @@ def upstreams_schema() -> dict[str, Any]:
     schema = File.model_json_schema(schema_generator=_Described)
     for definition in [schema, *schema["$defs"].values()]:
         definition.pop("title", None)
-    unwrapped = json.loads(json.dumps(schema), object_hook=_unwrapped)
-    return {"$schema": GenerateJsonSchema.schema_dialect, **unwrapped}
+        definition["description"] = flat(definition["description"])  # the source wraps it
+    return {"$schema": GenerateJsonSchema.schema_dialect, **schema}
 
 
 def schema_text() -> str:
@@ -64,10 +64,3 @@ def field_docs(model: type[BaseModel]) -> Mapping[str, str]:
                 ):
                     docs[name] = flat(said)
     return docs
-
-
-def _unwrapped(schema: dict[str, Any]) -> dict[str, Any]:
-    """The description on one line; the source wraps it."""
-    if isinstance(description := schema.get("description"), str):
-        schema["description"] = flat(description)
-    return schema
