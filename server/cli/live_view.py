@@ -150,11 +150,7 @@ class LiveView:
             made = [each for each in self.state.iterations if each.step == step]
             for each in made[-MAX_CALLS:]:
                 took = f", {duration(each.seconds)}" if each.outcome and each.upstream else ""
-                row(
-                    "",
-                    f"  {each.tool} {call_in_words(each)}",
-                    f"{outcome_in_words(each)}{took}",
-                )
+                row("", f"  {each.tool} {call_in_words(each)}", f"{outcome_in_words(each)}{took}")
 
         if not self.state.steps:
             row("current", "Look around")

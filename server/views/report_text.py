@@ -53,12 +53,13 @@ def markdown(found: Report, *, cost: bool = True, after: str | None = None) -> s
             for number, each in enumerate(found.evidence, 1)
         ]
         parts.append("### Evidence\n\n" + "\n".join(cited))
-    if decided := decisions(found):
-        parts.append("### Approvals\n\n" + _bullets(decided))
-    if found.questions:
-        parts.append("### Questions\n\n" + _bullets(map(asked_in_words, found.questions)))
-    if missing := unavailable(found):
-        parts.append("### Not available\n\n" + _bullets(missing))
+    for title, lines in (
+        ("Approvals", decisions(found)),
+        ("Questions", [*map(asked_in_words, found.questions)]),
+        ("Not available", unavailable(found)),
+    ):
+        if lines:
+            parts.append(f"### {title}\n\n{_bullets(lines)}")
     if found.warnings:
         parts.append(warned(found.warnings))
     parts.append(
