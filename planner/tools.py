@@ -153,6 +153,12 @@ class ToolResult(BaseModel, frozen=True):
         return self.outcome is Outcome.SUCCESS
 
 
+def failed_call(text: str, answered: bool = True) -> ToolResult:
+    """The result of a call that Planloom did not make, or that went wrong on its way. `answered`:
+    False if it was sent and its effect is unknown."""
+    return ToolResult(outcome=Outcome.ERROR, text=text, answered=answered)
+
+
 class UpstreamState(StrEnum):
     """Where the life of an upstream is."""
 

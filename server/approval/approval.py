@@ -40,12 +40,12 @@ from planner.state import RunState
 from planner.text import shortened
 from planner.tools import (
     Approval,
-    Outcome,
     Policy,
     PoolAround,
     ToolPool,
     ToolResult,
     ToolSpec,
+    failed_call,
     strictest,
 )
 from server.background import cancel_on
@@ -328,23 +328,21 @@ class GuardedPool(PoolAround):
         """Call with the tool's present class and policy, which upstream and operator may have
         changed."""
         if self._approvals.lost(tool, arguments):
-            text = f"The call of {tool.name} was not made: {SECRET_LOST}."
-            return ToolResult(outcome=Outcome.ERROR, text=text)
+            return failed_call(f"The call of {tool.name} was not made: {SECRET_LOST}.")
         name = (tool.upstream, tool.bare_name)
         tools = self.tools()
         now = next((each for each in tools if (each.upstream, each.bare_name) == name), tool)
         if tool.read_only and now.read_only:
             return await self.pool.call(tool, arguments)
-        text = f"The call of {tool.name} was not approved and not made."
-        if self._approvals.spend(tool, arguments):
-            tightened = strictest(now.policy, tool.policy) is not tool.policy
-            if not tightened and not self._changed(tool.upstream):
-                return await self.pool.call(tool, arguments)
-            text = (
+        if not self._approvals.spend(tool, arguments):
+            return failed_call(f"The call of {tool.name} was not approved and not made.")
+        tightened = strictest(now.policy, tool.policy) is not tool.policy
+        if tightened or self._changed(tool.upstream):
+            return failed_call(
                 f"The call of {tool.name} was not made: the operator has changed its upstream "
                 f"{tool.upstream} since this run began. Ask again."
             )
-        return ToolResult(outcome=Outcome.ERROR, text=text)
+        return await self.pool.call(tool, arguments)
 
 
 def _bound_to(tool: ToolSpec, arguments: dict[str, Any]) -> str:

@@ -26,13 +26,13 @@ from planner.protocol import Steering
 from planner.tools import (
     Approval,
     Approver,
-    Outcome,
     PoolAround,
     Safety,
     ToolPool,
     ToolResult,
     ToolSpec,
     UpstreamStatus,
+    failed_call,
 )
 from server.approval.approval import Approvals
 from server.journal.base import RunWriter
@@ -335,17 +335,17 @@ class TapedPool(PoolAround):
         async def ask() -> ToolResult:
             if tool.name in self._changed:
                 text = f"{tool.name} was changed since this run began, and is not called any more."
-                return ToolResult(outcome=Outcome.ERROR, text=text)
+                return failed_call(text)
             await self._tape.flush()
             return await self.pool.call(tool, arguments)
 
         twice = tool.safety is Safety.READ_ONLY
-        unknown = None if twice else ToolResult(outcome=Outcome.ERROR, text=UNKNOWN, answered=False)
+        unknown = None if twice else failed_call(UNKNOWN, answered=False)
         asked = ["call", f"{tool.upstream}.{tool.name}", arguments]
         try:
             return await self._tape.take(ToolResult, asked, ask, unknown)
         except NotRecorded:
-            return ToolResult(outcome=Outcome.ERROR, text=NOT_RECORDED)
+            return failed_call(NOT_RECORDED)
         finally:  # also if the call was made before, or is not made
             self._approvals.spend(tool, arguments)
 

@@ -11,7 +11,16 @@ from anyio.abc import TaskGroup
 
 from planner.checks.guards.decisions import unknown_tool
 from planner.state import RunState
-from planner.tools import Outcome, PoolAround, ToolResult, ToolSpec, UpstreamState, UpstreamStatus
+from planner.tools import (
+    Outcome,
+    PoolAround,
+    ToolResult,
+    ToolSpec,
+    UpstreamState,
+    UpstreamStatus,
+    failed_call,
+    find,
+)
 from server.background import background_tasks, cancel_on
 from server.config import Settings, UpstreamSettings
 from server.upstreams import results
@@ -48,7 +57,6 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         """Why the newest changes of the upstreams file are not in effect."""
         self.project = settings.project
         self._launcher = launcher or Launcher(cache_dir)
-        self._reaper = self._launcher.reaper
         self._for_operator = for_operator
         self._pins = pins or Pins()
         self._everyone = list(settings.upstreams.values())
@@ -61,7 +69,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         self._running: TaskGroup
         self._closed = False
         self._seen: list[object] = []
-        self._catalogue: dict[str, ToolSpec] = {}
+        self._catalogue: list[ToolSpec] = []
 
     def _new(self, name: str, settings: UpstreamSettings) -> Upstream:
         redactor = Redactor(self._everyone, settings)
@@ -79,7 +87,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
     def _start(self, upstreams: Iterable[Upstream]) -> None:
         enabled = [each for each in upstreams if each.settings.enabled]
         if any(each.settings.command for each in enabled):
-            self._reaper.start()
+            self._launcher.reaper.start()
         for each in enabled:
             self._running.start_soon(each.run)
 
@@ -120,7 +128,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
             async with anyio.create_task_group() as closing:
                 for upstream in [*self._upstreams.values(), *self._retiring]:
                     closing.start_soon(upstream.aclose)
-            await anyio.to_thread.run_sync(self._reaper.close)
+            await anyio.to_thread.run_sync(self._launcher.reaper.close)
 
     async def usable(
         self,
@@ -159,15 +167,14 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         return [upstream.status() for upstream in self._upstreams.values()]
 
     def tools(self) -> Sequence[ToolSpec]:
-        return list(self._specs().values())
+        seen: list[object] = [upstream.tools for upstream in self._upstreams.values()]
+        if [id(tools) for tools in seen] != [id(tools) for tools in self._seen]:
+            self._seen, self._catalogue = seen, self._named()
+        return list(self._catalogue)
 
     def find(self, name: str) -> ToolSpec | None:
         """The tool of that name; `upstream.tool` names any tool, whether or not names clash."""
-        specs = self._specs()
-        if spec := specs.get(name):
-            return spec
-        upstream, _, tool = name.partition(".")
-        return next((s for s in specs.values() if (s.upstream, s.name) == (upstream, tool)), None)
+        return find(name, self.tools())
 
     def held(self, name: str) -> HeldTool | None:
         """The tool of that name, bare or as `upstream.tool`, if it waits for consent."""
@@ -186,7 +193,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
     def shadowed(self) -> list[str]:
         """Tools of several upstreams whose names are the same or look it, a line for each name."""
         alike: dict[str, list[ToolSpec]] = {}
-        for spec in self._specs().values():
+        for spec in self.tools():
             alike.setdefault(results.skeleton(spec.bare_name), []).append(spec)
         return [
             ", ".join(f"{spec.name} (of {spec.upstream})" for spec in specs)
@@ -207,8 +214,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         if upstream is None or (
             upstream.state == UpstreamState.READY and name not in upstream.tools
         ):
-            text = unknown_tool(tool.name, self.tools())
-            return ToolResult(outcome=Outcome.ERROR, text=text)
+            return failed_call(unknown_tool(tool.name, self.tools()))
         return await upstream.call(name, arguments, channel, reading=tool.read_only)
 
     async def listing(self) -> str | None:
@@ -220,14 +226,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
                     return results.listing_text(result.text)
         return None
 
-    def _specs(self) -> dict[str, ToolSpec]:
-        """The tools by their names in the pool, in the order of `tools()`."""
-        seen: list[object] = [upstream.tools for upstream in self._upstreams.values()]
-        if [id(tools) for tools in seen] != [id(tools) for tools in self._seen]:
-            self._seen, self._catalogue = seen, self._named()
-        return self._catalogue
-
-    def _named(self) -> dict[str, ToolSpec]:
+    def _named(self) -> list[ToolSpec]:
         specs = [spec for upstream in self._upstreams.values() for spec in upstream.tools.values()]
         specs.sort(key=lambda spec: -spec.priority)  # stable: the upstreams' order stays
         named: dict[str, ToolSpec] = {}
@@ -238,7 +237,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
             if name in named or looks_qualified:
                 name = f"{spec.upstream}.{spec.name}"
             named[name] = spec.model_copy(update={"name": name})
-        return named
+        return list(named.values())
 
 
 class RunPool(PoolAround):

@@ -18,7 +18,7 @@ from mcp import InputRequiredRoundsExceededError, MCPError
 from pydantic import ValidationError
 
 from planner.clock import Clock
-from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamState, UpstreamStatus
+from planner.tools import Outcome, ToolResult, ToolSpec, UpstreamState, UpstreamStatus, failed_call
 from server.config import ToolSettings, UpstreamSettings
 from server.text import clean
 from server.upstreams import results
@@ -157,12 +157,12 @@ class Upstream:
             connection = await self._up()
             if connection is None:
                 why = f": {self._error}" if self._error else ""
-                result = _failed(f"{self.name} is not available ({self.state}{why})")
+                result = failed_call(f"{self.name} is not available ({self.state}{why})")
             elif name not in self.tools:
-                result = _failed(f"{self.name} no longer has the tool {name}.")
+                result = failed_call(f"{self.name} no longer has the tool {name}.")
             elif reading and not self.tools[name].read_only:
                 why = "nobody has approved this call, so it was not made."
-                result = _failed(f"{name} is no longer read-only, and {why}")
+                result = failed_call(f"{name} is no longer read-only, and {why}")
             else:
                 result = await self._call(connection, name, arguments, channel)
                 if channel:
@@ -181,7 +181,7 @@ class Upstream:
             arguments = results.lines_from_zero(arguments)
         arguments = {**arguments, **tool.arguments}
         if not results.is_sendable(arguments):
-            return _failed("The arguments are not JSON that can be sent; write them again.")
+            return failed_call("The arguments are not JSON that can be sent; write them again.")
         clock = channel.clock if channel else Clock()
         with clock.limit(clock.seconds + self.settings.call_timeout_s) as scope:
             try:
@@ -191,24 +191,24 @@ class Upstream:
                 return self._read(result, tool)
             except MCPError as error:
                 if error.error.message in REFUSALS:
-                    return _failed(f"{self.name} gave up on {name}. {error.error.message}")
+                    return failed_call(f"{self.name} gave up on {name}. {error.error.message}")
                 if connection.survives(error):
                     unread = error.error.code == mcp_types.PARSE_ERROR
                     how = f"answered {name}, but" if unread else "refused the call:"
                     text = self._scrub(f"{self.name} {how} {error}")
-                    return _failed(text, answered=not (unread or connection.lost))
+                    return failed_call(text, answered=not (unread or connection.lost))
                 self._lose(connection, str(error))
             except InputRequiredRoundsExceededError as error:
                 text = f"{self.name} asked for input {error.max_rounds} times, which is the limit"
-                return _failed(text, False)
+                return failed_call(text, False)
             except ValidationError as error:
                 text = f"{self.name} answered {name}, but its answer is not a tool result"
-                return _failed(self._scrub(f"{text}: {error.errors()[0]['msg']}"), False)
+                return failed_call(self._scrub(f"{text}: {error.errors()[0]['msg']}"), False)
             except Exception as error:  # noqa: BLE001  whatever a transport raises, the run goes on
                 self._lose(connection, str(error) or type(error).__name__)
         if scope.cancelled_caught and not connection.lost:
             return self._timed_out(connection, name)
-        return _failed(f"{self.name} was lost during {name}: {self._error}", False)
+        return failed_call(f"{self.name} was lost during {name}: {self._error}", False)
 
     def _timed_out(self, connection: Connection, name: str) -> ToolResult:
         connection.timeouts += 1
@@ -349,8 +349,3 @@ class Upstream:
 
     def _scrub(self, text: str) -> str:
         return self._redactor.redact_message(clean(text))
-
-
-def _failed(text: str, answered: bool = True) -> ToolResult:
-    """`answered`: False if the call was sent and its effect is unknown."""
-    return ToolResult(outcome=Outcome.ERROR, text=text, answered=answered)
