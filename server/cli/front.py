@@ -64,16 +64,14 @@ class Front:
             while chunk := os.read(self._input, CHUNK):
                 rest += chunk
                 if b"\n" in chunk:
-                    *lines, rest = rest.split(b"\n")
-                    self._take_in([_repaired(bytes(line)) for line in lines])
+                    *parts, rest = rest.split(b"\n")
+                    lines = [_repaired(bytes(part)) for part in parts]
+                    with self._lock:
+                        if not self._handed_over:
+                            self._look_at(lines)
+                    self._feed.sendall(b"".join(line + b"\n" for line in lines))
             self._feed.sendall(rest)
         self._end_input()
-
-    def _take_in(self, lines: Sequence[bytes]) -> None:
-        with self._lock:
-            if not self._handed_over:
-                self._look_at(lines)
-        self._feed.sendall(b"".join(line + b"\n" for line in lines))
 
     def _end_input(self) -> None:
         with suppress(OSError):  # it has ended before

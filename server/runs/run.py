@@ -101,11 +101,6 @@ class Run:
         return max(0.0, time.time() - self.events[-1].at) if self.events else 0.0
 
     @property
-    def quiet(self) -> float:
-        """The seconds that the run has been waiting."""
-        return self.paused if self.events else max(0.0, time.time() - self.created)
-
-    @property
     def now(self) -> float:
         """The time of its end, or the present if it goes on, in seconds since the epoch."""
         return self.events[-1].at if self.finished and self.events else time.time()
@@ -119,8 +114,9 @@ class Run:
         """What it waits for, in words, and how long it has; `state`: as its reader knows it."""
         if self.elsewhere:
             return "Another server goes on with it"
+        quiet = self.paused if self.events else max(0.0, time.time() - self.created)
         waiting = self.approvals.waiting
-        return heartbeat(state, self.quiet, self.queued, waiting, self.models_doing())
+        return heartbeat(state, quiet, self.queued, waiting, self.models_doing())
 
     async def flush(self) -> None:
         """Wait until all events so far are on disk, or cannot be."""
