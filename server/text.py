@@ -53,15 +53,6 @@ def each_text(value: Any, change: Callable[[str], str], *, keys: bool = False) -
     return value
 
 
-def nests_deeper(value: Any, most: int) -> bool:
-    """Whether JSON data has values inside more than so many lists and objects."""
-    level = [value]
-    for _ in range(most + 1):
-        nested = [each for each in level if isinstance(each, dict | list)]
-        level = [x for each in nested for x in (each.values() if isinstance(each, dict) else each)]
-    return bool(level)
-
-
 def read_text(file: Path) -> str:
     """The text of a file, with the ends of lines that it has. Raises `ConfigError`."""
     try:

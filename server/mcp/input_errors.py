@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from planner.text import flat, shortened
-from server.text import nests_deeper, plain
+from server.text import plain
 
 MAX_GIVEN = 60
 """Of a wrong value that is shown."""
@@ -32,12 +32,17 @@ class RefusedCall(ToolError):
         super().__init__(*arguments, log_level=logging.DEBUG)
 
 
-def check_depth(name: str, value: Any) -> None:
-    """Raises `RefusedCall` for JSON data that is too deep."""
-    if nests_deeper(value, MAX_DEPTH):
+def check_depth(arguments: Any) -> None:
+    """Raises `RefusedCall` for arguments that have values inside more than `MAX_DEPTH` lists and
+    objects."""
+    level = [arguments]
+    for _ in range(MAX_DEPTH + 1):
+        nested = [each for each in level if isinstance(each, dict | list)]
+        level = [x for each in nested for x in (each.values() if isinstance(each, dict) else each)]
+    if level:
         raise RefusedCall(
-            f"{name}: lists and objects nest more than {MAX_DEPTH} deep, which is the limit. Give "
-            "flatter ones."
+            f"arguments: lists and objects nest more than {MAX_DEPTH} deep, which is the limit. "
+            "Give flatter ones."
         )
 
 
@@ -60,7 +65,8 @@ class ClearInputErrors(Middleware):
             name = context.message.name
             if isinstance(error.__cause__, ValidationError):
                 known = (await self._tools(context)).get(name, [])
-                raise RefusedCall(f"{name}: {explained(error.__cause__, known)}") from None
+                why = " ".join(_explained(each, known) for each in error.__cause__.errors())
+                raise RefusedCall(f"{name}: {why}") from None
             raise
 
     async def on_get_prompt(
@@ -85,11 +91,6 @@ class ClearInputErrors(Middleware):
         return {tool.name: list(tool.parameters.get("properties", {})) for tool in tools}
 
 
-def explained(error: ValidationError, known: Sequence[str]) -> str:
-    """Every problem of a call, in one line. `known`: the tool's arguments."""
-    return " ".join(_explained(problem, known) for problem in error.errors())
-
-
 def first_problem(error: ValidationError) -> tuple[str, str]:
     """Where the first problem of a request is (empty: in all of it), and the problem with that
     place, in one line."""
@@ -102,6 +103,7 @@ def first_problem(error: ValidationError) -> tuple[str, str]:
 
 
 def _explained(problem: ErrorDetails, known: Sequence[str]) -> str:
+    """A problem of a call, in one line. `known`: the tool's arguments."""
     place = ".".join(map(str, problem["loc"]))
     if problem["type"] == "missing_argument":
         return f"{place} is missing; give it."

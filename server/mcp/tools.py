@@ -148,7 +148,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         )
         if tool is None and arguments is not None:
             raise RefusedCall("arguments: they need a tool. Name the tool to call with them.")
-        check_depth("arguments", arguments)
+        check_depth(arguments)
         if tool is not None and ctx.request_state is None:
             await _check_call(ctx, request, tool, wait_s)
         return await _begin(ctx, request, wait_s, request_key, run_id)
