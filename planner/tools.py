@@ -263,8 +263,7 @@ def names_of(tools: Iterable[ToolSpec]) -> set[str]:
 
 
 def find(name: str, tools: Sequence[ToolSpec]) -> ToolSpec | None:
-    """The tool of this name, bare or as `upstream.name`."""
-    for tool in tools:
-        if name in (tool.name, f"{tool.upstream}.{tool.name}"):
-            return tool
-    return None
+    """The tool of this name, or else the one that `upstream.name` means."""
+    own = (tool for tool in tools if tool.name == name)
+    meant = (tool for tool in tools if f"{tool.upstream}.{tool.name}" == name)
+    return next(own, None) or next(meant, None)

@@ -20,7 +20,7 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport as ClientStdio
 from faults import CATALOGUE, Fault, faulty, obliging, seen
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
@@ -542,6 +542,7 @@ NAMES = st.text("ab._", min_size=1, max_size=5)
 
 @hypothesis_settings(max_examples=30)
 @given(st.dictionaries(st.text("ab_", min_size=1, max_size=3), st.sets(NAMES), min_size=1))
+@example({"_": {"a"}, "a": {"a", "a.a"}})
 def test_every_tool_has_a_name_of_its_own_that_finds_it(tools: dict[str, set[str]]) -> None:
     upstreams = {name: UpstreamSettings(url=Expanded("http://x")) for name in tools}
     pool = UpstreamPool(Settings(project=Path("/"), upstreams=upstreams), cache_dir=Path("/none"))

@@ -99,6 +99,7 @@ def main() -> None:
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # where the rest goes when Python ends
         typer.echo(f"planloom: {error.strerror}; free some space, or write elsewhere", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
