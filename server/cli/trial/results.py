@@ -1,6 +1,7 @@
 """What trials have found, kept for `planloom try --last` and for the doctor."""
 
-from collections.abc import Collection
+import shlex
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -9,6 +10,8 @@ from pydantic import BaseModel, ValidationError
 
 from server.cli.trial.project import Outcome
 from server.client_configs.files import replace
+from server.config import Settings
+from server.config_file import own_file, shipped_file
 
 NEAR = 1
 """Answers by which two pairs may differ by chance: the quicker one is better then."""
@@ -95,3 +98,16 @@ def load_results() -> Results:
 
 def save_results(results: Results) -> None:
     replace(results_file(), results.model_dump_json(indent=1), keep=False)
+
+
+def target(settings: Settings) -> Path:
+    """The file that gets the models: the one that was read, unless it is the shipped one."""
+    source = settings.source
+    return own_file() if source in (None, shipped_file()) else source
+
+
+def write_command(settings: Settings, named: Sequence[str] = ()) -> str:
+    """The command that writes the best pair, or that of these names, into that file."""
+    file = target(settings)
+    other = [] if file == own_file() else ["--upstreams", str(file)]
+    return shlex.join(["planloom", "try", "--last", "--write", *other, *named])

@@ -23,12 +23,19 @@ from planner.tools import Policy
 from server.app import Parts, open_parts
 from server.cli.runs import console, output
 from server.cli.trial.project import QUESTIONS, Question, write_project
-from server.cli.trial.results import Measurement, best, load_results, save_results
+from server.cli.trial.results import (
+    Measurement,
+    best,
+    load_results,
+    save_results,
+    target,
+    write_command,
+)
 from server.client_configs.documents import changed
 from server.client_configs.files import replace
 from server.client_configs.jsonc import Place
 from server.config import ModelSettings, RunSettings, Settings, UpstreamSettings
-from server.config_file import own_file, shipped_file
+from server.config_file import shipped_file
 from server.environment import VARIABLES
 from server.runs.execution import START_SECONDS
 from server.text import read_text
@@ -233,7 +240,7 @@ def _conclude(
     if not write:
         _suggest(settings, found, named)
         return 0
-    file = _target(settings)
+    file = target(settings)
     _write(settings.source or shipped_file(), file, found)
     output.print(Text(f"\nWrote {found.name} into {file}."), soft_wrap=True)
     for name in (VARIABLES["fast"], VARIABLES["full"]):
@@ -247,17 +254,8 @@ def _suggest(settings: Settings, found: Measurement, named: Sequence[str]) -> No
     if (found.fast, found.full) == (settings.models.fast, settings.models.full):
         advice += "You already use it."
     else:
-        file = _target(settings)
-        other = [] if file == own_file() else ["--upstreams", str(file)]
-        command = shlex.join(["planloom", "try", "--last", "--write", *other, *named])
-        advice += f"To write it into your upstreams.yaml: {command}"
+        advice += f"To write it into your upstreams.yaml: {write_command(settings, named)}"
     output.print(Text(advice), soft_wrap=True)
-
-
-def _target(settings: Settings) -> Path:
-    """The file that gets the models: the one that was read, unless it is the shipped one."""
-    source = settings.source
-    return own_file() if source in (None, shipped_file()) else source
 
 
 def _write(source: Path, file: Path, chosen: Measurement) -> None:

@@ -160,7 +160,7 @@ def test_the_doctor_knows_a_better_model_that_was_measured(place: Place) -> None
     assert (
         f"TIP models measured: {FAST}, in use: 3 of 12 right, 9 wrong and sure, 1.0 s\n"
         f"      {FULL}: 11 of 12 right, 1 wrong and sure, 4.0 s. "
-        "To use it: planloom try --last --write\n"
+        f"To use it: planloom try --last --write --upstreams {place.file}\n"
     ) in done.stdout
     done = place.run("doctor")
     assert f"ok  models measured: {FULL}, in use: 11 of 12 right" in done.stdout
