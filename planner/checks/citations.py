@@ -104,11 +104,12 @@ def evidence(state: RunState) -> list[Evidence]:
         cited.add((source.place, *lines))
         shown.update(lines)
         missing = [claim for claim in missing if claim not in held]
+        made = source.returned_by(state.iterations)
         found.append(
             Evidence(
-                iteration=source.made.number,
-                step=source.made.step,
-                tool=source.made.tool,
+                iteration=made.number,
+                step=made.step,
+                tool=made.tool,
                 source=source.place,
                 claims=held,
                 lines=lines,
@@ -256,6 +257,14 @@ class Source:
         """The tool of a short result, which stands for all its rows. What a model wanted from the
         call says nothing of what the tool returned."""
         return "" if self.place or len(self.rows) > MAX_LINES else self.made.tool
+
+    def returned_by(self, iterations: Sequence[Iteration]) -> Iteration:
+        """The call that returned it. A passage comes from one of all calls of a look-up: from that
+        which was given its path, or else its text."""
+        path = self.place.rpartition(":")[0]
+        calls = [each for each in iterations[self.made.number :: -1] if path and each.succeeded]
+        reads = (each for each in calls if path in strings(each.arguments))
+        return next(chain(reads, (each for each in calls if path in each.result)), self.made)
 
     @property
     def query(self) -> Sequence[str]:

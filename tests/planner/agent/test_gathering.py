@@ -10,6 +10,7 @@ from in_memory import LIST, SEARCH, DictionaryPool, Fast, Ran, Unconstrained, pl
 from replies import found, nowhere, plan, second, words
 
 from planner.agent.gathering import MAX_COMPARED, MAX_COMPARED_CHARS, MAX_FILES
+from planner.checks.citations import evidence
 from planner.evidence.hits import Hit, as_passages, of_search
 from planner.evidence.search_terms import searches
 from planner.models.encoder import Likeness
@@ -273,6 +274,16 @@ async def test_what_the_best_passages_mention_is_shown_where_it_is_defined() -> 
     )
     ran = await gathered(pool)
     assert "WIDTH_OF_GATES = 31" in ran.asked[0].last
+
+
+async def test_the_evidence_names_the_tool_that_returned_it() -> None:
+    source = SOURCE.replace("WIDTH_OF_GATES = 31\n\n\n", "")
+    far = {f"far_{number}.py": "gate = open(gate)\n" * 9 for number in range(9)}
+    pool = pool_of({"gates.py": source, **far, "sizes.py": "WIDTH_OF_GATES = 31\n"})
+    answer = "`open_gate` returns `WIDTH_OF_GATES`, 31, and the length of the name."
+    ran = await planned(found(answer), second(answer), pool=pool, prompt=QUESTION)
+    tools = {each.source.partition(":")[0]: each.tool for each in evidence(ran.state)}
+    assert tools == {"gates.py": "read_file", "sizes.py": "search"}
 
 
 async def test_of_many_passages_the_others_are_shown_by_their_best_lines() -> None:
