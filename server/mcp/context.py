@@ -37,6 +37,8 @@ def errors_as(kind: type[FastMCPError]) -> Iterator[None]:
 
 
 async def callers_run(ctx: Context, run_id: str, errors: type[FastMCPError]) -> Run:
+    """The caller's run. `errors`: of a tool its result; elsewhere `ValidationError`, because other
+    kinds reach the client as faults of the server."""
     with errors_as(errors):
         return await engine_of(ctx).get(run_id, caller())
 

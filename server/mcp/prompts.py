@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import mcp_types
 from fastmcp import Context, FastMCP
-from fastmcp.exceptions import PromptError
+from fastmcp.exceptions import ValidationError
 from fastmcp.prompts import Message
 
 from planner.errors import PlanloomError
@@ -85,7 +85,7 @@ def register(mcp: FastMCP) -> None:
         Args:
             run_id: The id of the run; your client may offer those of the newest.
         """
-        run = await callers_run(ctx, run_id, PromptError)
+        run = await callers_run(ctx, run_id, ValidationError)
         contents = mcp_types.TextResourceContents(
             uri=RUN.format(run_id=run.id), mime_type="text/markdown", text=markdown(report_of(run))
         )

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from fastmcp import Context, FastMCP
-from fastmcp.exceptions import ResourceError
+from fastmcp.exceptions import ValidationError
 from fastmcp.resources import Resource, ResourceContent, ResourceResult
 from fastmcp.server.providers import Provider
 from fastmcp.utilities.versions import VersionSpec
@@ -34,7 +34,7 @@ def register(mcp: FastMCP) -> None:
     @mcp.resource(RUN, title="Report of a run", mime_type="text/markdown")
     async def run_report(run_id: str, ctx: Context) -> ResourceResult:
         """The report of a run, for a reader and as data."""
-        found = report_of(await callers_run(ctx, run_id, ResourceError))
+        found = report_of(await callers_run(ctx, run_id, ValidationError))
         return ResourceResult(
             [
                 ResourceContent(markdown(found), mime_type="text/markdown"),
@@ -45,14 +45,14 @@ def register(mcp: FastMCP) -> None:
     @mcp.resource(TRANSCRIPT, title="Transcript of a run", mime_type="text/markdown")
     async def run_transcript(run_id: str, ctx: Context) -> str:
         """What was asked of the models and tools in a run, and what they replied."""
-        run = await callers_run(ctx, run_id, ResourceError)
+        run = await callers_run(ctx, run_id, ValidationError)
         return transcript(run.id, run.events)
 
     @mcp.resource(RESULT, title="Result of a tool call", mime_type="text/plain")
     async def tool_result(run_id: str, iteration: str, ctx: Context) -> str:
         """The whole result of one tool call of a run; iterations count from 0."""
-        run = await callers_run(ctx, run_id, ResourceError)
-        with errors_as(ResourceError):
+        run = await callers_run(ctx, run_id, ValidationError)
+        with errors_as(ValidationError):
             return clean(numbered("iteration", run.state.iterations, iteration).result)
 
 

@@ -1147,10 +1147,12 @@ async def test_wrong_input_is_told_in_one_line(
             await caller.error("list_tools", all=True),
         ]
         for uri in ("run://nope", "run://nope/result/0"):
-            with pytest.raises(Exception, match="There is no run"):
+            with pytest.raises(MCPError, match="There is no run") as unknown:
                 await caller.client.read_resource(uri)
-        with pytest.raises(Exception, match="There is no run"):
+            assert unknown.value.error.code == INVALID_PARAMS
+        with pytest.raises(MCPError, match="There is no run") as unknown:
             await caller.client.get_prompt("look_at_run", {"run_id": "nope"})
+        assert unknown.value.error.code == INVALID_PARAMS
     assert "Error" not in caplog.text  # it is the caller's fault, and he was told
     assert all("\n" not in line for line in told)
     assert told == snapshot(
