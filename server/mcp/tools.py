@@ -300,7 +300,8 @@ async def _resumed(ctx: Context, run_id: str, request: RunRequest) -> Run:
     known = {name: redact(getattr(its, name)) for name in given}
     other = [name for name in given if redact(given[name]) != known[name]]
     more = its.goal != goal or bool(other) or (run.finished and goal == "step")
-    if run.request.goal in SINGLE_STEPS and more and not run.interrupted:
+    steps = goal == "step" or run.request.goal in SINGLE_STEPS
+    if steps and more and not run.interrupted:
         request = request.model_copy(update={"goal": goal})
         return await engine.ask_more(run_id, request, caller(), can_ask(ctx))
     if other:

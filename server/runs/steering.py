@@ -51,6 +51,11 @@ def next_request(run: Run, request: RunRequest, can_ask: bool) -> RunRequest:
     """The complete next request for a run that has ended. Raises `RequestError` if there is
     none."""
     state = run.state
+    if run.request.goal not in SINGLE_STEPS:
+        raise RequestError(
+            f"Run {run.id} is not a run of single steps: only runs that run_step or make_plan "
+            "started can go on after their end. Leave run_id out to start another."
+        )
     if run.interrupted:
         raise RequestError(
             f"The last step of run {run.id} was interrupted. Call with its run_id alone to finish "
@@ -58,11 +63,6 @@ def next_request(run: Run, request: RunRequest, can_ask: bool) -> RunRequest:
         )
     if not run.finished:
         raise RequestError(UNDER_WAY.format(run.id))
-    if run.request.goal not in SINGLE_STEPS:
-        raise RequestError(
-            f"Run {run.id} is not a run of single steps: only runs that run_step or make_plan "
-            "started can go on after their end. Leave run_id out to start another."
-        )
     made = any(step.completed for step in state.steps)
     if state.status == "cancelled" or (state.status == "failed" and not made):
         raise RequestError(f"Run {run.id} was {state.status}, and cannot do more. Start another.")

@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 from mcp_types import TextResourceContents
 from ollama_replies import Hang
 from planted import CLASS, CONSTANT, VALUE
-from replies import beside_record, conclusion, plan
+from replies import beside_record, conclusion, found, plan
 from scripted_ollama import ScriptedOllama, hung_up
 from serving import Place, normalised, text
 
@@ -107,13 +107,19 @@ async def test_what_cannot_go_on_says_so(place: Place, ollama: ScriptedOllama) -
         ]
         await caller.call("cancel_run", run_id=run_id)
         errors += [await caller.error("run_step", run_id=run_id, prompt="Another")]
+        ollama.expect(found(FOUND))
+        answered = await caller.call("plan_and_answer", prompt=f"Where is {CLASS}?")
+        run_id = str((answered.whole or {})["run_id"])
+        errors += [await caller.error("run_step", run_id=run_id, **more) for more in ({}, SEEK)]
     assert normalised("\n".join(errors)) == snapshot("""\
 prompt: say what this step should find out; no step is planned.
 There is no run "nope". Run ids come with the report of plan_and_answer; ended runs are kept for 30 days at most.
 The tool "raed_file" does not exist. The nearest tools are: read_file, fail, sleep. list_tools shows all.
 Run RUN is under way. Follow it with get_run, and go on when it has ended.
 Run RUN is under way. Follow it with get_run, and go on when it has ended.
-Run RUN was cancelled, and cannot do more. Start another.\
+Run RUN was cancelled, and cannot do more. Start another.
+Run RUN is not a run of single steps: only runs that run_step or make_plan started can go on after their end. Leave run_id out to start another.
+Run RUN is not a run of single steps: only runs that run_step or make_plan started can go on after their end. Leave run_id out to start another.\
 """)
 
 
