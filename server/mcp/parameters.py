@@ -65,7 +65,7 @@ RequestKey = Annotated[
     str | None,
     Field(
         description="A name of your own for this request, such as a UUID. The same call with the "
-        "same key gives the same run, and cancelling the call does not stop it.",
+        "same key gives the same run, and cancelling the call does not stop it. Not with run_id.",
         min_length=1,
         max_length=200,
     ),

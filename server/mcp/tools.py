@@ -272,6 +272,10 @@ async def _begin(
 ) -> ToolResult | InputRequiredResult:
     """Start a run and view it, or continue: the run whose question the call answers, the one that
     it names, or the caller's run with the same request that was cut off."""
+    if run_id is not None and request_key is not None:  # a key would not make a step safe to repeat
+        raise RefusedCall(
+            "request_key: it names a run that begins, run_id one that has begun. Give one of them."
+        )
     with errors_as(ToolError):
         run = await _answered(ctx)
         if run is None:

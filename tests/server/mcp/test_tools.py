@@ -256,7 +256,7 @@ If this call is cut off, for example by a time limit, call it again with the sam
                                 {"type": "null"},
                             ],
                             "default": None,
-                            "description": "A name of your own for this request, such as a UUID. The same call with the same key gives the same run, and cancelling the call does not stop it.",
+                            "description": "A name of your own for this request, such as a UUID. The same call with the same key gives the same run, and cancelling the call does not stop it. Not with run_id.",
                         },
                     },
                     "required": ["prompt"],

@@ -94,6 +94,7 @@ async def test_what_cannot_go_on_says_so(place: Place, ollama: ScriptedOllama) -
             await caller.error("run_step", run_id=run_id),
             await caller.error("run_step", run_id="nope", prompt="More"),
             await caller.error("run_step", run_id=run_id, prompt="x", tool="raed_file"),
+            await caller.error("run_step", run_id=run_id, prompt="x", request_key="k1"),
         ]
         ollama.expect(Hang())
         under_way = await caller.call(
@@ -115,6 +116,7 @@ async def test_what_cannot_go_on_says_so(place: Place, ollama: ScriptedOllama) -
 prompt: say what this step should find out; no step is planned.
 There is no run "nope". Run ids come with the report of plan_and_answer; ended runs are kept for 30 days at most.
 The tool "raed_file" does not exist. The nearest tools are: read_file, fail, sleep. list_tools shows all.
+request_key: it names a run that begins, run_id one that has begun. Give one of them.
 Run RUN is under way. Follow it with get_run, and go on when it has ended.
 Run RUN is under way. Follow it with get_run, and go on when it has ended.
 Run RUN was cancelled, and cannot do more. Start another.
