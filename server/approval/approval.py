@@ -202,11 +202,11 @@ class Approvals:
         self._granted.discard(granted)
         return found
 
-    def ask(self, question: Question) -> InputRequiredResult:
+    def ask(self, question: Question, seen: int) -> InputRequiredResult:
         """The question as the result of a call of 2026-07-28, with the state that leads its answer
-        back here."""
+        back here. `seen`: how many of the run's events the call has told."""
         ticket = secrets.token_hex(16)
-        state = {"run": self._run_id, "question": question.id, "ticket": ticket}
+        state = {"run": self._run_id, "question": question.id, "ticket": ticket, "seen": seen}
         return InputRequiredResult(
             input_requests={ANSWER: question.request()}, request_state=json.dumps(state)
         )

@@ -1,6 +1,7 @@
 """A call's view of a run: its progress, and questions to the person, until the run or the call's
 time is over."""
 
+import json
 import math
 import warnings
 from collections.abc import Awaitable, Callable
@@ -53,7 +54,8 @@ async def followed(
     state = RunState()
     deadline = anyio.current_time() + wait_s
     continued = [number for number, each in enumerate(run.events) if isinstance(each, RunContinued)]
-    sent, begins = 0, max([run.reported_events, *continued])
+    seen = json.loads(ctx.request_state or "{}").get("seen", 0)  # before the question it answers
+    sent, begins = 0, max([run.reported_events, seen, *continued])
     asking = deaf = False
 
     def time_left() -> float:
@@ -86,7 +88,7 @@ async def followed(
             question = run.approvals.question
             if asks and question and question is not asked:
                 if is_modern(ctx):
-                    required = run.approvals.ask(question)
+                    required = run.approvals.ask(question, sent)
                     break
                 asked, asking = question, True
                 tasks.start_soon(elicit, question)

@@ -127,6 +127,7 @@ For run RUN: "Note hello". It is made once, exactly as shown. Without an answer 
     )
     assert report(result)["answer"] == NOTED
     events = [event["type"] for event in caller.progress.events]
+    assert events.count("run_started") == events.count("approval_asked") == 1  # nothing twice
     after = events[events.index("approval_decided") :]
     assert after[:3] == ["approval_decided", "tool_called", "tool_returned"]
     asked = next(each for each in caller.progress.events if each["type"] == "approval_asked")
