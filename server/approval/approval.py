@@ -49,6 +49,7 @@ from planner.tools import (
     strictest,
 )
 from server.background import cancel_on
+from server.text import one_line
 from server.variables import HIDDEN
 from server.views import consent
 from server.views.consent import Waiting, visible
@@ -57,6 +58,8 @@ from server.views.inert import inert_piece
 LATE_SECONDS = 600.0
 """How long after a question was closed a client may still bring an answer, and find its run."""
 MAX_PROMPT_CHARS = 200
+MAX_WHY_CHARS = 200
+"""Of what a client says where it could not ask."""
 SECRET_LOST = (
     "its arguments hold a secret, which the run's record does not contain; give the secret again, "
     "in another step or a new run"
@@ -124,7 +127,8 @@ class Question:
                     self.answer(await asked)
                 except (MCPError, ValidationError) as error:
                     if self._asked == 1:  # no other client shows it
-                        reason = f"the client could not ask the user: {error}"
+                        why = one_line(str(error), MAX_WHY_CHARS)
+                        reason = f"the client could not ask the user: {why}"
                         self.close(Approval(approved=False, by="no_way_to_ask", reason=reason))
                 tasks.cancel_scope.cancel()
         finally:
