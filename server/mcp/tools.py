@@ -45,6 +45,7 @@ from server.runs.run import Run, report_of
 from server.runs.steering import MAX_HINT_CHARS, SINGLE_STEPS
 from server.upstreams.listing import PoolListing, listing_markdown, pool_listing
 from server.views.report import SteeringReport
+from server.views.report_text import what_next
 
 WAIT_SECONDS = 45.0
 """Some hosts end a call at 60 s even if progress is sent."""
@@ -229,7 +230,8 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
             await engine_of(ctx).steer(run, hint=hint, skip=skip, order=order)
         found = report_of(run)
         result = SteeringResult(run_id=run.id, status=found.status, steering=found.steering)
-        said = f"Run `{run.id}` will follow this from its next decision on."
+        goes_on = what_next(found) if run.interrupted else ""
+        said = f"Run `{run.id}` will follow this from its next decision on. {goes_on}".strip()
         return ToolResult(
             content=[TextContent(type="text", text=said)],
             structured_content=result.model_dump(mode="json"),

@@ -128,7 +128,8 @@ async def test_what_was_said_to_an_interrupted_run_is_heeded_when_it_goes_on(
     ollama.expect(deep(conclusion(ANSWER)), contains=[both])
     ollama.expect(found(ANSWER))
     async with place.client() as caller:
-        await caller.call("steer_run", run_id=run_id, hint="Second.")
+        said = await caller.call("steer_run", run_id=run_id, hint="Second.")
+        assert "Call plan_and_answer with the same prompt and run_id" in text(said)
         done = await caller.call("plan_and_answer", prompt=QUESTION, run_id=run_id)
     taken = [(each["hint"], each["taken"]) for each in (done.whole or {})["steering"]]
     assert taken == [("First.", True), ("Second.", True)]
