@@ -6,7 +6,7 @@ is called, with marks in the place of the texts. What uses a definition that has
 follows without a model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.agent.best_answer import BestAnswer
@@ -19,7 +19,7 @@ from planner.checks.grounding import strings
 from planner.checks.guards.arguments import takes_path
 from planner.evidence import rewriting
 from planner.evidence.listing import paths_in
-from planner.evidence.rewriting import Edit
+from planner.evidence.rewriting import Change, Edit
 from planner.evidence.words import named, tokens
 from planner.protocol import Call, FromRecord
 from planner.text import flat, shortened
@@ -81,26 +81,42 @@ class Editor:
         query = " ".join([request, *self.state.search])
         names = named(request)
         files = await self._files(request)
-        found: list[Edit] = []
+        changed: dict[str, list[Change]] = {}
         new_names: dict[str, str] = {}
         for path in files:
             text = self._texts[path] = await self.gatherer.text(path) or ""
+            if new_names:  # their uses are found without a model
+                break
+            changed[path] = []
             for part in rewriting.parts(path, text, query, names):
                 written = await self.asker.rewrite(part)
                 new_names |= rewriting.renames(part.text, written, {*tokens(request)})
-                written = rewriting.renamed(written, new_names)
-                made = rewriting.edits(text, part, written)
-                found += [each for each in made if rewriting.related(each, query)]
-            if new_names:  # their uses are found without a model
-                break
+                made = rewriting.changes(text, part, rewriting.renamed(written, new_names))
+                changed[path] += [
+                    each
+                    for each in made
+                    if any(
+                        rewriting.related(edit, query)
+                        for edit in rewriting.edits(path, text, [each])
+                    )
+                ]
         if not (names or paths_in(request)):
-            found = rewriting.likeliest_edits(found, self._texts, query)
+            kept = rewriting.likeliest(self._edits(changed), self._texts, query)
+            changed = {path: some for path, some in changed.items() if path in kept}
         using = [path for name in new_names for path in await self.gatherer.holding(name)]
         for path in dict.fromkeys(using):
             text = self._texts[path] = await self.gatherer.text(path) or ""
-            uses = rewriting.uses(path, text, new_names)
-            found += [each for each in uses if rewriting.beside(each, found)]
-        return found
+            before = changed.setdefault(path, [])
+            changed[path] = [*before, *rewriting.uses(text, new_names, before)]
+        return self._edits(changed)
+
+    def _edits(self, changed: Mapping[str, Sequence[Change]]) -> list[Edit]:
+        """The edits that make the changes of these files."""
+        return [
+            edit
+            for path, some in changed.items()
+            for edit in rewriting.edits(path, self._texts[path], some)
+        ]
 
     async def make(self, found: Sequence[Edit]) -> FromRecord:
         """Make these edits, with a step for each file. All are planned before the first is made. If

@@ -13,7 +13,6 @@ from planner.checks.claims import only_repeats
 from planner.checks.grounding import strings
 from planner.checks.guards import repeats
 from planner.events import ResultAssessed, Role
-from planner.evidence.rewriting import block_in
 from planner.grammar import MAX_STRING_CHARS, Schema, unbounded
 from planner.passage import Passage
 from planner.prompts import questions
@@ -120,7 +119,7 @@ class Asker:
         """A part of a file as the request wants it; something else where nothing has to change."""
         question = questions.rewrite(self.state, part)
         reply = await self.calls.chat("rewrite", question, None, REWRITE_TOKENS)
-        written = as_it_was(block_in(reply.text, fences="```" in part.text), part.text)
+        written = as_it_was(lenient.block_in(reply.text, fences="```" in part.text), part.text)
         return written.rpartition("\n")[0] if reply.finish == "length" else written
 
     async def editing_tool(self, names: Sequence[str]) -> str | None:

@@ -1,4 +1,5 @@
-"""What a model meant if its server does not enforce schemas: the JSON or the list in its reply."""
+"""What a model meant if its server does not enforce schemas: the JSON, the list or the block of
+code in its reply."""
 
 import json
 import re
@@ -142,3 +143,12 @@ def _meant(value: dict[str, Any], branches: list[Schema]) -> Schema:
         )
     ]
     return named[0] if len(named) == 1 else {}
+
+
+def block_in(reply: str, fences: bool) -> str:
+    """What a reply has in a code block; empty where it has none. `fences`: whether the text itself
+    has code blocks."""
+    inside = r".*" if fences else r".*?"
+    closed = re.search(rf"^```[^\n]*\n({inside})^```", reply, re.DOTALL | re.MULTILINE)
+    found = closed or re.search(r"^```[^\n]*\n(.*)", reply, re.DOTALL | re.MULTILINE)
+    return found[1] if found else ""

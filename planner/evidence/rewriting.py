@@ -28,8 +28,12 @@ MAX_GAP = 3
 """Lines between two units that are shown as one part."""
 
 
-_Change = tuple[int, int, Sequence[str]]
-"""The first and last line of a change, and what replaces them."""
+class Change(NamedTuple):
+    """Lines from `first` up to `last` (from 0, exclusive), and what replaces them."""
+
+    first: int
+    last: int
+    new: Sequence[str]
 
 
 _Code = tuple[str, int, int, int, int]
@@ -106,9 +110,9 @@ def _together(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def edits(text: str, part: Passage, written: str) -> list[Edit]:
-    """What the written text makes of a part of a file. It may be less than the part: what stands
-    before its first line and after its last one stays."""
+def changes(text: str, part: Passage, written: str) -> list[Change]:
+    """What the written text changes in a file, of which it is a part. It may be less than the part:
+    what stands before its first line and after its last one stays."""
     lines = split_lines(text)
     before = lines[part.first - 1 : part.last]
     after = split_lines(written)
@@ -117,11 +121,12 @@ def edits(text: str, part: Passage, written: str) -> list[Edit]:
     changed = [*_changed(before, after)]
     if not changed and before == lines:
         changed = _edges(before, after)
-    found = _edits(part.source, text, part.first - 1, changed)
-    return [each for each in found if not _leaves_out(each)]
+    offset = part.first - 1
+    found = _merged(Change(first + offset, last + offset, new) for first, last, new in changed)
+    return [each for each in found if not any(map(_leaves_out, edits(part.source, text, [each])))]
 
 
-def _edges(before: Sequence[str], after: Sequence[str]) -> list[_Change]:
+def _edges(before: Sequence[str], after: Sequence[str]) -> list[Change]:
     """The first or last lines of a file that were not written, if they are few and nothing else has
     changed: it was the change to leave them out."""
     plain, written = ([line.rstrip() for line in lines] for lines in (before, after))
@@ -129,8 +134,8 @@ def _edges(before: Sequence[str], after: Sequence[str]) -> list[_Change]:
     if not 0 < missing <= min(MAX_EDGE, len(written)):
         return []
     if plain[:-missing] == written:
-        return [(len(written), len(plain), [])]
-    return [(0, missing, [])] if plain[missing:] == written else []
+        return [Change(len(written), len(plain), [])]
+    return [Change(0, missing, [])] if plain[missing:] == written else []
 
 
 def _leaves_out(edit: Edit) -> bool:
@@ -140,21 +145,26 @@ def _leaves_out(edit: Edit) -> bool:
     return shorter and any(map(dots.search, edit.added)) and not any(map(dots.search, edit.lost))
 
 
-def uses(path: str, text: str, names: Mapping[str, str]) -> list[Edit]:
-    """The edits that put new names in the place of old ones, wherever these stand in a file."""
-    lines = split_lines(text)
-    new = [(number, renamed(line, names)) for number, line in enumerate(lines)]
-    changed = [(number, number + 1, [line]) for number, line in new if line != lines[number]]
-    return _edits(path, text, 0, changed)
+def uses(text: str, names: Mapping[str, str], changed: Sequence[Change]) -> list[Change]:
+    """The changes that put new names in the place of old ones, wherever these stand in a file, but
+    for the lines that are changed already."""
+    taken = {number for each in changed for number in range(each.first, each.last)}
+    new = ((number, line, renamed(line, names)) for number, line in enumerate(split_lines(text)))
+    return [
+        Change(number, number + 1, [other])
+        for number, line, other in new
+        if other != line and number not in taken
+    ]
 
 
-def _edits(path: str, text: str, offset: int, changed: Iterable[_Change]) -> list[Edit]:
-    """The edits of a file for changes of its lines from `offset` on, to be made one after the
-    other: each is of the text that those before it leave."""
+def edits(path: str, text: str, changed: Iterable[Change]) -> list[Edit]:
+    """The edits that make all changes of a file, one after the other: each is of the text that
+    those before it leave."""
     lines = split_lines(text)
-    end = "\r\n" if "\r\n" in text else "\n"
-    found = []
-    for first, last, new in _merged(changed):
+    ends = re.findall(r"\r\n?|\n", text)
+    ends = [*ends, *ends[:1], "\n"][: len(lines)]  # the last line may have none
+    found, offset = [], 0
+    for first, last, new in _merged(sorted(changed)):
         first, last = offset + first, offset + last
         if not new and first:  # else an empty line would stay
             first, new = first - 1, lines[first - 1 : first]
@@ -163,24 +173,32 @@ def _edits(path: str, text: str, offset: int, changed: Iterable[_Change]) -> lis
         begin, stop = _distinct(lines, "\n".join(lines), first, last)
         if begin is None:
             continue
-        after = [*lines[begin:first], *new, *lines[last:stop]]
-        found.append(Edit(path, end.join(lines[begin:stop]), end.join(after)))
-        offset += len(after) - (stop - begin)
-        lines[begin:stop] = after
-    return list(dict.fromkeys(found))
+        old = _with_ends(lines[begin:stop], ends[begin:stop])
+        # A new line ends as the one in its place, or else the one before it, does.
+        ends[first:last] = [ends[first if first < last else first - 1]] * len(new)
+        offset += len(new) - (last - first)
+        lines[first:last] = new
+        stop += len(new) - (last - first)
+        found.append(Edit(path, old, _with_ends(lines[begin:stop], ends[begin:stop])))
+    return found
 
 
-def _merged(changed: Iterable[_Change]) -> list[_Change]:
+def _with_ends(lines: Sequence[str], ends: Sequence[str]) -> str:
+    """Lines as one text, which goes up to the end of the last line."""
+    return "".join(f"{line}{end}" for line, end in zip(lines, [*ends[:-1], ""], strict=True))
+
+
+def _merged(changed: Iterable[Change]) -> list[Change]:
     """Changes of lines side by side as one."""
-    merged: list[_Change] = []
+    merged: list[Change] = []
     for first, last, new in changed:
-        if merged and merged[-1][1] == first:
-            first, new = merged[-1][0], [*merged.pop()[2], *new]
-        merged.append((first, last, new))
+        if merged and merged[-1].last == first:
+            first, new = merged[-1].first, [*merged.pop().new, *new]
+        merged.append(Change(first, last, new))
     return merged
 
 
-def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[_Change]:
+def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
     """The lines from and to which something else stands, and what does."""
     plain = [line.strip() for line in before]
     matcher = SequenceMatcher(None, plain, [line.strip() for line in after], autojunk=False)
@@ -189,7 +207,7 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[_Change]:
     ]
     if not common:
         if len(before) == len(after) and fuzz.ratio("\n".join(before), "\n".join(after)) >= SAME:
-            yield 0, len(before), after
+            yield Change(0, len(before), after)
         return
     begin, end = common[0].a, common[-1].a + common[-1].size
     codes = matcher.get_opcodes()
@@ -201,7 +219,7 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[_Change]:
         if kind == "equal":
             for number in range(first, last):
                 if number in moved:
-                    yield number, number + 1, [after[start + number - first]]
+                    yield Change(number, number + 1, [after[start + number - first]])
                 elif number in still:
                     indent = _indents(before[number], after[still[number]])
             continue
@@ -213,7 +231,7 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[_Change]:
             last = min(last, first + stop - start)
         new = [_indented(line, *indent) for line in after[start:stop]]
         if any(plain[first:last]) or any(line.strip() for line in new):
-            yield first, last, new
+            yield Change(first, last, new)
 
 
 def _still(before: Sequence[str], after: Sequence[str], common: Sequence[Match]) -> dict[int, int]:
@@ -301,11 +319,16 @@ def _distinct(lines: Sequence[str], joined: str, first: int, last: int) -> tuple
     `joined`: all lines as one text."""
     if first == last:  # nothing is replaced: the line before stays beside what is added
         first, last = (first - 1, last) if first else (first, last + 1)
-    while joined.count(old := "\n".join(lines[first:last])) > 1 or not old.strip():
+    while _is_twice(old := "\n".join(lines[first:last]), joined) or not old.strip():
         if first == 0 and last >= len(lines):
             return None, last
         first, last = max(first - 1, 0), min(last + (first == 0), len(lines))
     return first, last
+
+
+def _is_twice(old: str, text: str) -> bool:
+    """Whether a text has another one in two places, which may share a part of it."""
+    return text.find(old) != text.rfind(old)
 
 
 def renames(text: str, written: str, asked: set[str]) -> dict[str, str]:
@@ -328,10 +351,10 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
     return re.sub(old, lambda found: names[found[0]], text)
 
 
-def likeliest_edits(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> list[Edit]:
-    """The edits of the file, or files, that they bring most words of the query into which none of
-    the texts has; then of those whose replaced lines, and then whose text has most of its words. In
-    a file where nothing has to change, a small model changes something else."""
+def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> set[str]:
+    """The file, or files, whose edits bring most words of the query into it which none of the texts
+    has; then of those whose replaced lines, and then whose text has most of its words. In a file
+    where nothing has to change, a small model changes something else."""
     asked = {*words(query)}
     held = {path: asked & {*words(text)} for path, text in texts.items()}
     new = asked.difference(*held.values())
@@ -342,8 +365,7 @@ def likeliest_edits(found: Sequence[Edit], texts: Mapping[str, str], query: str)
 
     scored = [(score(each), each.path) for each in found]
     best = max(scored, default=(None, ""))[0]
-    kept = {path for reached, path in scored if reached == best}
-    return [each for each in found if each.path in kept]
+    return {path for reached, path in scored if reached == best}
 
 
 def by_file(found: Sequence[Edit]) -> list[tuple[str, list[Edit]]]:
@@ -365,23 +387,8 @@ def fence(found: Sequence[Edit]) -> str:
     return "\n".join(["```diff", *lines, "```"])
 
 
-def beside(edit: Edit, others: Sequence[Edit]) -> bool:
-    """Whether an edit replaces no line that another one replaces too."""
-    same = (split_lines(each.old) for each in others if each.path == edit.path)
-    return not any({*edit.lost} & {*lines} for lines in same)
-
-
 def related(edit: Edit, query: str) -> bool:
     """Whether an edit has a word of the query: a model that has nothing to change changes
     something else."""
     told = [edit.old, edit.new] if edit.added else edit.lost
     return bool({*words("\n".join(told))} & {*words(query)})
-
-
-def block_in(reply: str, fences: bool) -> str:
-    """What a reply has in a code block; empty where it has none. `fences`: whether the text itself
-    has code blocks."""
-    inside = r".*" if fences else r".*?"
-    closed = re.search(rf"^```[^\n]*\n({inside})^```", reply, re.DOTALL | re.MULTILINE)
-    found = closed or re.search(r"^```[^\n]*\n(.*)", reply, re.DOTALL | re.MULTILINE)
-    return found[1] if found else ""

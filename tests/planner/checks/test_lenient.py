@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from planner.checks.lenient import respelled, sentences_in, whole
+from planner.checks.lenient import block_in, respelled, sentences_in, whole
 
 CODE = "```python\nfor each in pages:\n    save(each)\n```"
 
@@ -44,3 +44,10 @@ def test_what_is_no_choice_stays(reply: str) -> None:
 def test_a_text_that_was_cut_off_ends_with_its_last_whole_sentence() -> None:
     assert whole("It is 5. The limit is") == "It is 5."
     assert whole("The limit is") == "The limit is"
+
+
+def test_the_code_block_of_a_reply_is_what_was_written() -> None:
+    assert block_in("Here:\n```python\nx = 1\n```\nDone.", fences=False) == "x = 1\n"
+    assert block_in("```md\na\n```sh\nb\n```\nc\n```", fences=True) == "a\n```sh\nb\n```\nc\n"
+    assert block_in("```\ncut short", fences=False) == "cut short"
+    assert block_in("NOTHING", fences=False) == ""
