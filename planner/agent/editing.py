@@ -17,7 +17,7 @@ from planner.agent.tool_calls import Caller
 from planner.checks import validation
 from planner.checks.grounding import strings
 from planner.checks.guards.arguments import takes_path
-from planner.evidence import rewriting
+from planner.evidence import renaming, rewriting
 from planner.evidence.listing import paths_in
 from planner.evidence.rewriting import Change, Edit
 from planner.evidence.words import named, tokens
@@ -90,8 +90,8 @@ class Editor:
             changed[path] = []
             for part in rewriting.parts(path, text, query, names):
                 written = await self.asker.rewrite(part)
-                new_names |= rewriting.renames(part.text, written, {*tokens(request)})
-                made = rewriting.changes(text, part, rewriting.renamed(written, new_names))
+                new_names |= renaming.renames(part.text, written, {*tokens(request)})
+                made = rewriting.changes(text, part, renaming.renamed(written, new_names))
                 changed[path] += [
                     each
                     for each in made
@@ -107,7 +107,7 @@ class Editor:
         for path in dict.fromkeys(using):
             text = self._texts[path] = await self.gatherer.text(path) or ""
             before = changed.setdefault(path, [])
-            changed[path] = [*before, *rewriting.uses(text, new_names, before)]
+            changed[path] = [*before, *renaming.uses(text, new_names, before)]
         return self._edits(changed)
 
     def _edits(self, changed: Mapping[str, Sequence[Change]]) -> list[Edit]:

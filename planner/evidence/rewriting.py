@@ -6,6 +6,7 @@ it copies a part of a file with a change in it. What has changed is found by com
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import Match, SequenceMatcher
 from itertools import groupby
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from rapidfuzz import fuzz
 
 from planner.evidence.passages import of_file, split_lines
-from planner.evidence.ranking import defined_in, indentation, ranked
+from planner.evidence.ranking import indentation, ranked
 from planner.evidence.words import tokens, words
 from planner.passage import Passage
 
@@ -115,7 +116,7 @@ def changes(text: str, part: Passage, written: str) -> list[Change]:
     what stands before its first line and after its last one stays."""
     lines = split_lines(text)
     before = lines[part.first - 1 : part.last]
-    after = split_lines(written)
+    after = _tabbed_alike(before, split_lines(written))
     if after and part.source in after[0] and after[0] not in before:
         after = after[1:]  # the file's name, as models like to put it first
     changed = [*_changed(before, after)]
@@ -143,18 +144,6 @@ def _leaves_out(edit: Edit) -> bool:
     dots = re.compile(r"\.\.\.|…")
     shorter = len(edit.lost) > len(edit.added)
     return shorter and any(map(dots.search, edit.added)) and not any(map(dots.search, edit.lost))
-
-
-def uses(text: str, names: Mapping[str, str], changed: Sequence[Change]) -> list[Change]:
-    """The changes that put new names in the place of old ones, wherever these stand in a file, but
-    for the lines that are changed already."""
-    taken = {number for each in changed for number in range(each.first, each.last)}
-    new = ((number, line, renamed(line, names)) for number, line in enumerate(split_lines(text)))
-    return [
-        Change(number, number + 1, [other])
-        for number, line, other in new
-        if other != line and number not in taken
-    ]
 
 
 def edits(path: str, text: str, changed: Iterable[Change]) -> list[Edit]:
@@ -270,7 +259,8 @@ def _moved(
         one: indentation(after[other]) - indentation(before[one]) for one, other in still.items()
     }
     differ = {one for one, shift in shifts.items() if shift}
-    if any("\t" in line[: indentation(line)] for line in (*before, *after)):
+    indents = {sign for line in (*before, *after) for sign in line[: indentation(line)]}
+    if len(indents) > 1:  # tabs and spaces
         return set()
     if not changes:
         return differ if 2 * len(differ) <= len(still) else set()
@@ -296,6 +286,21 @@ def _moved(
             moved.update(numbers)
         above = numbers[-1] + 1
     return moved
+
+
+def _tabbed_alike(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    """What was written, with tabs where lines that were written again have tabs and spaces took
+    their place, and the other way round."""
+    was = {line.strip(): line[: indentation(line)] for line in before}
+    units = Counter[tuple[str, str]]()
+    for line in after:
+        own, written = was.get(line.strip(), ""), line[: indentation(line)]
+        apart = {*own}.isdisjoint(written) and len({*own}) == len({*written}) == 1
+        if apart and (times := min(len(own), len(written))):
+            units[own[: len(own) // times], written[: len(written) // times]] += 1
+    for unit, instead in [each for each, _ in units.most_common(1)]:
+        after = [line[: indentation(line)].replace(instead, unit) + line.lstrip() for line in after]
+    return [*after]
 
 
 def _indents(one: str, other: str) -> tuple[str, str]:
@@ -329,26 +334,6 @@ def _distinct(lines: Sequence[str], joined: str, first: int, last: int) -> tuple
 def _is_twice(old: str, text: str) -> bool:
     """Whether a text has another one in two places, which may share a part of it."""
     return text.find(old) != text.rfind(old)
-
-
-def renames(text: str, written: str, asked: set[str]) -> dict[str, str]:
-    """The definitions that have another name in what was written, from each name to the new one,
-    where both are among those that were asked for. Whatever uses such a name has to follow."""
-    before, after = (
-        [found[0] for line in split_lines(each) if (found := defined_in(line))]
-        for each in (text, written)
-    )
-    lost = [name for name in before if name in asked and name not in after]
-    gained = [name for name in after if name in asked and name not in before]
-    return dict(zip(lost, gained, strict=True)) if len(lost) == len(gained) else {}
-
-
-def renamed(text: str, names: Mapping[str, str]) -> str:
-    """The text with new names in the place of old ones."""
-    if not names:
-        return text
-    old = rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)"
-    return re.sub(old, lambda found: names[found[0]], text)
 
 
 def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> set[str]:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.evidence.renaming import renamed, renames, uses
 from planner.evidence.rewriting import (
     MAX_REWRITTEN_CHARS,
     Edit,
@@ -13,9 +14,6 @@ from planner.evidence.rewriting import (
     likeliest,
     parts,
     related,
-    renamed,
-    renames,
-    uses,
     whole,
 )
 from planner.passage import Passage
@@ -125,6 +123,14 @@ def test_the_indentation_of_a_model_counts_only_for_what_it_changes(
     before: str, written: str, after: str | None
 ) -> None:
     assert changed(written, before) == (after or before)
+
+
+@pytest.mark.parametrize("tab", ["\t", "    "])
+@pytest.mark.parametrize("written", ["\t", "    "])
+def test_lines_move_with_tabs_and_with_spaces_as_the_file_has_them(tab: str, written: str) -> None:
+    before = "def f(late):\n\tprepare()\n\tsend()\n\tclose()\n".replace("\t", tab)
+    after = before.replace(f"{tab}send()", f"{tab}if late:\n{tab}{tab}send()")
+    assert changed(after.replace(tab, written), before) == after
 
 
 def test_renames_of_equal_lines_hold_one_after_the_other() -> None:

@@ -1,0 +1,40 @@
+"""Renaming: definitions that get another name, and what uses them."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from planner.evidence.passages import split_lines
+from planner.evidence.ranking import defined_in
+from planner.evidence.rewriting import Change
+
+
+def renames(text: str, written: str, asked: set[str]) -> dict[str, str]:
+    """The definitions that have another name in what was written, from each name to the new one,
+    where both are among those that were asked for. Whatever uses such a name has to follow."""
+    before, after = (
+        [found[0] for line in split_lines(each) if (found := defined_in(line))]
+        for each in (text, written)
+    )
+    lost = [name for name in before if name in asked and name not in after]
+    gained = [name for name in after if name in asked and name not in before]
+    return dict(zip(lost, gained, strict=True)) if len(lost) == len(gained) else {}
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """The text with new names in the place of old ones."""
+    if not names:
+        return text
+    old = rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)"
+    return re.sub(old, lambda found: names[found[0]], text)
+
+
+def uses(text: str, names: Mapping[str, str], changed: Sequence[Change]) -> list[Change]:
+    """The changes that put new names in the place of old ones, wherever these stand in a file, but
+    for the lines that are changed already."""
+    taken = {number for each in changed for number in range(each.first, each.last)}
+    new = ((number, line, renamed(line, names)) for number, line in enumerate(split_lines(text)))
+    return [
+        Change(number, number + 1, [other])
+        for number, line, other in new
+        if other != line and number not in taken
+    ]
