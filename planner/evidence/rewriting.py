@@ -117,8 +117,10 @@ def changes(text: str, part: Passage, written: str) -> list[Change]:
     lines = split_lines(text)
     before = lines[part.first - 1 : part.last]
     after = _tabbed_alike(before, split_lines(written))
-    if after and part.source in after[0] and after[0] not in before:
-        after = after[1:]  # the file's name, as models like to put it first
+    if after and after[0] not in before:
+        _, name, rest = after[0].rpartition(part.source)
+        if name and not re.search(r"\w", rest):
+            after = after[1:]  # the file's name, as models like to put it first
     changed = [*_changed(before, after)]
     if not changed and before == lines:
         changed = _edges(before, after)

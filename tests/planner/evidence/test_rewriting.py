@@ -183,6 +183,11 @@ def test_nothing_that_is_like_the_file_changes_nothing(written: str) -> None:
     assert edited(TEXT, whole(PATH, TEXT), written) == []
 
 
+def test_a_line_that_says_more_than_the_name_of_the_file_is_written() -> None:
+    written = f"# {PATH}: what a parcel costs\n{TEXT}"
+    assert changed(written) == written
+
+
 def test_a_file_of_one_line_is_replaced_by_one_that_is_like_it() -> None:
     text = "version = '1.3.0'\n"
     assert changed("version = '1.4.0'", text) == "version = '1.4.0'\n"
