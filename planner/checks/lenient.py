@@ -147,8 +147,8 @@ def _meant(value: dict[str, Any], branches: list[Schema]) -> Schema:
 
 def block_in(reply: str, fences: bool) -> str:
     """What a reply has in a code block; empty where it has none. `fences`: whether the text itself
-    has code blocks."""
-    inside = r".*" if fences else r".*?"
-    closed = re.search(rf"^```[^\n]*\n({inside})^```", reply, re.DOTALL | re.MULTILINE)
+    has code blocks; one in a language may be added to it in any case."""
+    inside = r".*" if fences else r"(?:^```\w.*?^```(?!\w)|(?!^```).)*"
+    closed = re.search(rf"^```[^\n]*\n({inside})^```(?!\w)", reply, re.DOTALL | re.MULTILINE)
     found = closed or re.search(r"^```[^\n]*\n(.*)", reply, re.DOTALL | re.MULTILINE)
     return found[1] if found else ""

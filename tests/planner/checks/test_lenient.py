@@ -49,5 +49,9 @@ def test_a_text_that_was_cut_off_ends_with_its_last_whole_sentence() -> None:
 def test_the_code_block_of_a_reply_is_what_was_written() -> None:
     assert block_in("Here:\n```python\nx = 1\n```\nDone.", fences=False) == "x = 1\n"
     assert block_in("```md\na\n```sh\nb\n```\nc\n```", fences=True) == "a\n```sh\nb\n```\nc\n"
+    assert block_in("```md\na\n```sh\nb\n```\nc\n```\nDone.", fences=False) == (
+        "a\n```sh\nb\n```\nc\n"
+    )
+    assert block_in("```py\na\n```\nor\n```py\nb\n```", fences=False) == "a\n"
     assert block_in("```\ncut short", fences=False) == "cut short"
     assert block_in("NOTHING", fences=False) == ""
