@@ -85,8 +85,8 @@ class Editor:
         new_names: dict[str, str] = {}
         for path in files:
             text = self._texts[path] = await self.gatherer.text(path) or ""
-            if new_names:  # their uses are found without a model
-                break
+            if new_names.keys() & {*tokens(text)}:  # uses are found without a model
+                continue
             changed[path] = []
             for part in rewriting.parts(path, text, query, names):
                 written = await self.asker.rewrite(part)

@@ -1,5 +1,6 @@
 """Changes of files: written again by a model, compared by code, made by calls of the pool."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -76,10 +77,12 @@ def rewritten(text: str) -> Unconstrained:
     return Unconstrained(f"```python\n{text}```")
 
 
-def about(*search: str, tool: str = "edit_file", shown: Any = SHOWN) -> list[Any]:
-    """How a request for a change is read, and which tool makes it."""
-    files = {"files": ["gates.py"]}
-    return [Fast(deed(*search)), {"tool": tool}, {"tools": [tool]}, shown, files]
+def about(
+    *search: str, tool: str = "edit_file", shown: Any = SHOWN, files: Sequence[str] = ("gates.py",)
+) -> list[Any]:
+    """How a request for a change is read, which tool makes it, and in which files."""
+    said = {"files": [*files]}
+    return [Fast(deed(*search)), {"tool": tool}, {"tools": [tool]}, shown, said]
 
 
 async def hours(pool: Files, **options: Any) -> Ran:
@@ -168,6 +171,23 @@ async def test_a_renamed_definition_takes_its_uses_along_without_a_model() -> No
     assert pool.files["use.py"] == USE.replace("open_gate", "open_door")
     assert pool.files["gates.py"] == GATES.replace("open_gate", "open_door")
     assert [name for name, _ in pool.calls].count("swap") == 3
+    assert ran.state.status == "answered"
+
+
+async def test_a_file_without_the_old_name_is_written_again_as_well() -> None:
+    pool = files(EDIT)
+    pool.files["notes.md"] = "# Notes\n\n- gates open at 8\n"
+    written = f"{pool.files['notes.md']}- open_door is the new name\n"
+    ran = await planned(
+        *about("open_gate", "gates", files=["gates.py", "notes.md", "use.py"]),
+        rewritten(GATES.replace("open_gate", "open_door")),
+        rewritten(written),
+        pool=pool,
+        prompt="rename open_gate to open_door, and say so in the notes",
+        **ALLOWED,
+    )
+    assert pool.files["notes.md"] == written
+    assert pool.files["use.py"] == USE.replace("open_gate", "open_door")
     assert ran.state.status == "answered"
 
 
