@@ -102,7 +102,9 @@ class Editor:
                 ]
         if not (names or paths_in(request)):
             kept = rewriting.likeliest(self._edits(changed), self._texts, query)
-            changed = {path: some for path, some in changed.items() if path in kept}
+            if left := [path for path, some in changed.items() if some and path not in kept]:
+                self.best.unsure = f"{', '.join(left)} may have to be changed as well"
+            changed = {path: changed[path] for path in kept}
         using = [path for name in new_names for path in await self.gatherer.holding(name)]
         for path in dict.fromkeys(using):
             text = self._texts[path] = await self.gatherer.text(path) or ""

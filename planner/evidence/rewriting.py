@@ -338,21 +338,23 @@ def _is_twice(old: str, text: str) -> bool:
     return text.find(old) != text.rfind(old)
 
 
-def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> set[str]:
+def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> list[str]:
     """The file, or files, whose edits bring most words of the query into it which none of the texts
-    has; then of those whose replaced lines, and then whose text has most of its words. In a file
-    where nothing has to change, a small model changes something else."""
+    has; then of those whose replaced lines, and then, where no edit brings such a word, whose text
+    has most of its words. In a file where nothing has to change, a small model changes something
+    else."""
     asked = {*words(query)}
     held = {path: asked & {*words(text)} for path, text in texts.items()}
     new = asked.difference(*held.values())
 
     def score(edit: Edit) -> tuple[int, int, int]:
         lost, added = ({*words("\n".join(some))} for some in (edit.lost, edit.added))
-        return len(new & added), len(asked & lost), len(held[edit.path])
+        brought = len(new & added)
+        return brought, len(asked & lost), 0 if brought else len(held[edit.path])
 
     scored = [(score(each), each.path) for each in found]
     best = max(scored, default=(None, ""))[0]
-    return {path for reached, path in scored if reached == best}
+    return list(dict.fromkeys(path for reached, path in scored if reached == best))
 
 
 def by_file(found: Sequence[Edit]) -> list[tuple[str, list[Edit]]]:

@@ -191,6 +191,25 @@ async def test_a_file_without_the_old_name_is_written_again_as_well() -> None:
     assert ran.state.status == "answered"
 
 
+async def test_a_file_whose_edits_are_less_likely_is_told() -> None:
+    pool = files(EDIT)
+    pool.files["use.py"] = f"{USE}closed = 3\n"
+    ran = await planned(
+        *about("hours", "closed", files=["gates.py", "use.py"]),
+        rewritten(GATES.replace("= 8", "= 19")),
+        rewritten(pool.files["use.py"].replace("= 3", "= 19")),
+        pool=pool,
+        prompt="Set the opening hours to 19",
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == GATES.replace("= 8", "= 19")
+    assert pool.files["use.py"].endswith("closed = 3\n")
+    assert (ran.state.status, ran.state.reason) == (
+        "partial",
+        "use.py may have to be changed as well",
+    )
+
+
 async def test_all_changes_are_planned_before_the_first_is_asked_for() -> None:
     async def decline(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
         return Approval(approved=False, by="person", reason="not today")

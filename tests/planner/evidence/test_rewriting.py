@@ -267,7 +267,10 @@ def test_of_several_files_the_one_is_changed_that_the_request_is_about() -> None
     ]
     texts = {each.path: each.old for each in [wanted, *others]}
     query = "Set the maximum weight to 25 kg"
-    assert likeliest([others[0], wanted, others[1]], texts, query) == {"rates.py"}
+    assert likeliest([others[0], wanted, others[1]], texts, query) == ["rates.py"]
+    alike = [Edit(path, "<h1>Acme</h1>", "<h1>Globex</h1>") for path in ("a.html", "b.html")]
+    texts = {"a.html": "replace everywhere\n<h1>Acme</h1>", "b.html": "<h1>Acme</h1>"}
+    assert likeliest(alike, texts, "Replace Acme by Globex everywhere") == [*texts]
     assert not related(Edit("a.py", "return home", "return world"), query)
 
 
