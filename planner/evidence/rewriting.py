@@ -204,6 +204,7 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
     codes = matcher.get_opcodes()
     still = _still(before, after, common)
     changes = [each for each in codes if each[0] != "equal"]
+    runs = [[line.strip() for line in after[start:stop]] for *_, start, stop in changes]
     moved = _moved(before, after, still, changes, range(begin, end))
     indent = ("", "")
     for kind, first, last, start, stop in codes:
@@ -214,15 +215,25 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
                 elif number in still:
                     indent = _indents(before[number], after[still[number]])
             continue
-        if last <= begin:  # of what stands before, only as much as was written for it
+        stays = not _stands_elsewhere(plain, range(first, last), runs)
+        if stays and last <= begin:  # of what stands before, only as much as was written for it
             first = max(first, last - (stop - start))
             if begin in still and begin not in moved:
                 indent = _indents(before[begin], after[still[begin]])
-        elif first >= end:
+        elif stays and first >= end:
             last = min(last, first + stop - start)
         new = [_indented(line, *indent) for line in after[start:stop]]
         if any(plain[first:last]) or any(line.strip() for line in new):
             yield Change(first, last, new)
+
+
+def _stands_elsewhere(plain: Sequence[str], gone: range, runs: Sequence[Sequence[str]]) -> bool:
+    """Whether lines that are gone were written in another place. An end such as `}`, which other
+    lines are like, tells nothing."""
+    moved = [*filter(None, (plain[number] for number in gone))]
+    told = any(re.search(r"\w", line) and plain.count(line) == 1 for line in moved)
+    together = "\n".join(["", *moved, ""])
+    return told and any(together in "\n".join(["", *filter(None, run), ""]) for run in runs)
 
 
 def _still(before: Sequence[str], after: Sequence[str], common: Sequence[Match]) -> dict[int, int]:

@@ -76,6 +76,8 @@ def test_a_line_that_stands_twice_is_replaced_with_what_stands_around_it() -> No
         ("1,bob\n2,amy\n3,zed\n", "2,amy\n3,zed\n"),
         ("1,bob\n2,amy\n3,zed\n", "1,bob\n2,amy\n"),
         ("x = 1\ny = 2\nz = 3\n", "y = 2\nx = 1\nz = 3\n"),
+        ("def a():\n    b\n\n\ndef c():\n    d\n", "def c():\n    d\n\n\ndef a():\n    b\n"),
+        ("x\n\nw\nv\nu\nt\ns\n", "w\nv\nu\nt\ns\n\nx\n"),
         ("n\na,2\na,2\na,2\ny\n", "n\na,2\na,2\na,7\ny\n"),
     ],
 )
@@ -192,6 +194,12 @@ def test_a_file_of_one_line_is_replaced_by_one_that_is_like_it() -> None:
     text = "version = '1.3.0'\n"
     assert changed("version = '1.4.0'", text) == "version = '1.4.0'\n"
     assert edited(text, whole(PATH, text), "I cannot change this.") == []
+
+
+def test_an_end_that_was_not_written_is_not_taken_for_one_that_was_added() -> None:
+    text = "f() {\n  b();\n}\n\ng() {\n  d();\n}\n"
+    after = text.replace("  b();\n", "  b();\n  if (x) {\n    c();\n  }\n")
+    assert changed(after.removesuffix("}\n"), text) == after
 
 
 def test_dots_in_the_place_of_lines_leave_nothing_out() -> None:
