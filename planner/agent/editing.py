@@ -19,8 +19,10 @@ from planner.checks.grounding import strings
 from planner.checks.guards.arguments import takes_path
 from planner.evidence import renaming, rewriting
 from planner.evidence.listing import paths_in
+from planner.evidence.passages import split_lines
 from planner.evidence.rewriting import Change, Edit
 from planner.evidence.words import named, tokens
+from planner.passage import Passage
 from planner.protocol import Call, FromRecord
 from planner.text import flat, shortened
 from planner.tools import Arguments, ToolSpec
@@ -88,7 +90,8 @@ class Editor:
             if new_names.keys() & {*tokens(text)}:  # uses are found without a model
                 continue
             changed[path] = []
-            for part in rewriting.parts(path, text, query, names):
+            parts = rewriting.parts(path, text, query, names)
+            for part in parts:
                 written = await self.asker.rewrite(part)
                 new_names |= renaming.renames(part.text, written, {*tokens(request)})
                 made = rewriting.changes(text, part, renaming.renamed(written, new_names))
@@ -100,6 +103,9 @@ class Editor:
                         for edit in rewriting.edits(path, text, [each])
                     )
                 ]
+            taken = _taken_away(rewriting.edits(path, text, changed[path])) - new_names.keys()
+            if more := taken & {*tokens(request)} & _outside(text, parts):
+                self.best.unsure = f"{path} has {', '.join(sorted(more))} in other places, too"
         if not (names or paths_in(request)):
             kept = rewriting.likeliest(self._edits(changed), self._texts, query)
             if left := [path for path, some in changed.items() if some and path not in kept]:
@@ -220,3 +226,19 @@ class Editor:
 
 def _paths(tool: ToolSpec) -> list[str]:
     return [name for name in tool.required if takes_path(name)]
+
+
+def _taken_away(made: Sequence[Edit]) -> set[str]:
+    """The words that edits take away, as they are spelled; a number may stand for anything."""
+    lost, added = (
+        {*tokens("\n".join(texts))}
+        for texts in ((each.old for each in made), (each.new for each in made))
+    )
+    return {word for word in lost - added if not word.isdigit()}
+
+
+def _outside(text: str, parts: Sequence[Passage]) -> set[str]:
+    """The words of a file that are in none of these parts of it."""
+    within = {number for each in parts for number in range(each.first, each.last + 1)}
+    lines = enumerate(split_lines(text), 1)
+    return {*tokens("\n".join(line for number, line in lines if number not in within))}

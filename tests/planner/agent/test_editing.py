@@ -21,6 +21,7 @@ from inline_snapshot import snapshot
 from replies import conclusion, deed, plan, was_done
 
 from planner.events import ApprovalAsked, PlanMade
+from planner.evidence.rewriting import parts
 from planner.protocol import Limits
 from planner.tools import Approval, Outcome, Policy, Safety, ToolResult, ToolSpec
 
@@ -207,6 +208,25 @@ async def test_a_file_whose_edits_are_less_likely_is_told() -> None:
     assert (ran.state.status, ran.state.reason) == (
         "partial",
         "use.py may have to be changed as well",
+    )
+
+
+async def test_a_word_that_is_replaced_in_parts_of_a_long_file_only_is_told() -> None:
+    pool = files(EDIT)
+    units = [f"## Part {n}\n\nCall open_gate, and wait. {'So it is. ' * 40}" for n in range(12)]
+    pool.files = {"guide.md": "\n\n".join(units)}
+    shown = parts("guide.md", pool.files["guide.md"], "open_gate", {"open_gate"})
+    ran = await planned(
+        *about("open_gate", files=["guide.md"]),
+        *(rewritten(f"{each.text.replace('open_gate', 'open_door')}\n") for each in shown),
+        pool=pool,
+        prompt="write open_door instead of open_gate",
+        **ALLOWED,
+    )
+    assert {"open_gate", "open_door"} <= {*pool.files["guide.md"].replace(",", "").split()}
+    assert (ran.state.status, ran.state.reason) == (
+        "partial",
+        "guide.md has open_gate in other places, too",
     )
 
 
