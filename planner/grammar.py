@@ -66,7 +66,8 @@ def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Sche
     kept: Schema = {key: node[key] for key in ("type", "enum", "const") if key in node}
     if "enum" in kept or "const" in kept:
         return {key: value for key, value in kept.items() if key != "type"}
-    if "properties" in node:
+    closed = node.get("properties") or node.get("additionalProperties") in (None, False)
+    if "properties" in node and closed:  # else it may have any, as the filter of a query does
         properties = node["properties"]
         required = [name for name in node.get("required", []) if name in properties]
         return {
@@ -92,12 +93,23 @@ def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Sche
 
 
 def unbounded(grammar: Schema) -> Schema:
-    """A grammar whose texts may be as long as its schema permits, which is checked afterwards."""
-    return {
-        key: _unbounded(value)
-        for key, value in grammar.items()
-        if (key, value) != ("maxLength", MAX_STRING_CHARS)
-    }
+    """A grammar whose texts and lists may be as long as its schema permits, which is checked
+    afterwards."""
+    bounds = (("maxLength", MAX_STRING_CHARS), ("maxItems", MAX_ITEMS))
+    return {key: _unbounded(each) for key, each in grammar.items() if (key, each) not in bounds}
+
+
+def reaches_bound(value: Any) -> bool:
+    """Whether a text or a list in a value has as much as a grammar permits, and may lack its
+    end."""
+    match value:
+        case str():
+            return len(value) >= MAX_STRING_CHARS
+        case list():
+            return len(value) >= MAX_ITEMS or any(map(reaches_bound, value))
+        case dict():
+            return any(map(reaches_bound, value.values()))
+    return False
 
 
 def _unbounded(value: Any) -> Any:

@@ -10,10 +10,9 @@ from planner.actions import mode
 from planner.agent.model_calls import REPLY_TOKENS, ModelCalls
 from planner.checks import lenient, schemas
 from planner.checks.claims import only_repeats
-from planner.checks.grounding import strings
 from planner.checks.guards import repeats
 from planner.events import ResultAssessed, Role
-from planner.grammar import MAX_STRING_CHARS, Schema, unbounded
+from planner.grammar import Schema, reaches_bound, unbounded
 from planner.passage import Passage
 from planner.prompts import questions
 from planner.prompts.texts import as_it_was, fill, without_notes
@@ -190,10 +189,10 @@ class Asker:
     async def _uncut(
         self, role: Role, question: str, schema: Schema, shape: type[T], max_tokens: int
     ) -> T:
-        """A reply under a stranger's schema, asked for once more without the grammar's bound on
-        texts where one reaches it, and so may lack its end."""
+        """A reply under a stranger's schema, asked for once more without the grammar's bounds where
+        a text or a list reaches one, and so may lack its end."""
         written = await self.calls.ask(role, question, schema, shape, max_tokens)
-        if all(len(each) < MAX_STRING_CHARS for each in strings(to_jsonable_python(written))):
+        if not reaches_bound(to_jsonable_python(written)):
             return written
         return await self.calls.ask(role, question, unbounded(schema), shape, LONG_ARGUMENT_TOKENS)
 

@@ -222,6 +222,26 @@ async def test_a_long_text_is_written_whole() -> None:
     ]
 
 
+async def test_a_long_list_is_written_whole() -> None:
+    """And an object within a list has what the model gives it, if its schema names nothing."""
+    anything = {"type": "object", "properties": {}, "additionalProperties": True}
+    several = {"documents": {"type": "array", "items": anything}}
+    pool = office(insert_many=["Inserted."])
+    schema = {"type": "object", "properties": several, "required": ["documents"]}
+    insert = spec("insert_many", upstream="office", safety=Safety.WRITE, input_schema=schema)
+    pool.specs.append(insert)
+    documents = [{"name": f"chair {number}"} for number in range(1, 26)]
+    await acted(
+        f"Insert these 25: {', '.join(each['name'] for each in documents)}",
+        steps(("Insert them", "insert_many")),
+        {"documents": documents[:20]},  # as the grammar ends it
+        {"documents": documents},
+        was_done("chair 1 to chair 25 were inserted."),
+        pool=pool,
+    )
+    assert pool.calls == [("insert_many", {"documents": documents})]
+
+
 async def test_an_amount_may_be_in_another_unit_than_the_request_says() -> None:
     pool = office(start=["Started."])
     pool.specs.append(TIMER)
