@@ -37,7 +37,13 @@ MAX_CANDIDATES = 40
 """Values that a model may choose an argument from."""
 MAX_ENTRY_CHARS = 120
 """Of an entry in a complaint."""
-_TOKEN_VALUE = re.compile(r"\S*[\d@/_#]\S*|\S+\.\w\S*")
+_TOKEN_VALUE = re.compile(r"\S*[\d@/#]\S*|\S+\.\w\S*")
+_SCHEME = re.compile(r"\w+://")
+_QUANTITY = re.compile(r"(?:\d+(?:\.\d+)?[^\W\d_]{1,3})+")
+"""Numbers with their units: `2h`, `512Mi`, `1h30m`."""
+_DECIMAL = re.compile(r"\d+(?:\.\d+)?")
+_LONG_CODE = re.compile(r"\+?(?=\w*\d)[^\W_]{8,34}")
+"""An account, or the number of a telephone or a card."""
 _BLANK_VALUE = re.compile(r"<.*>|\[.*\]|\{.*\}|\$\{?\w+\}?")
 """`<id of the bill>`: what stands for a value that is not known."""
 _CODE_VALUE = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]|@")
@@ -182,11 +188,19 @@ def _has_no_source(value: Any, seen: str, numbers: Numbers, known_only: bool) ->
             return True
         case str() if _BLANK_VALUE.fullmatch(value):
             return value not in seen
-        case str() if _TOKEN_VALUE.fullmatch(value) and not is_date(value):
-            bare = value.strip("./#@")
+        case str() if _QUANTITY.fullmatch(value) and not (known_only or _stands(value, seen)):
+            return not all(map(numbers.lead_to, map(float, _DECIMAL.findall(value))))
+        case str() if _is_token(value, known_only) and not is_date(value):
+            bare = _SCHEME.sub("", value).strip("./#@")
             whole, *of_path = [_stands(part, seen) for part in [bare, *bare.split("/")]]
             return not whole and not all(of_path)
     return False
+
+
+def _is_token(value: str, known_only: bool) -> bool:
+    """Whether a text names something that has to be known, and is no word. What is joined of words
+    with underscores, such as the kind of a relation, may be the model's own, unless it is an id."""
+    return _TOKEN_VALUE.fullmatch(value) is not None or (known_only and "_" in value)
 
 
 def is_date(value: str) -> bool:
@@ -195,8 +209,15 @@ def is_date(value: str) -> bool:
 
 
 def _stands(value: str, text: str) -> bool:
-    """Whether a value stands in a text as a whole, in any case: 3 is no part of 31."""
-    return holds(text.casefold(), value.casefold())
+    """Whether a value stands in a text as a whole, in any case: 3 is no part of 31. A long code may
+    stand there in groups, as people write accounts and numbers of telephones."""
+    if holds(text.casefold(), value.casefold()):
+        return True
+    if not _LONG_CODE.fullmatch(value):
+        return False
+    grouped = "[ .()-]{0,2}".join(map(re.escape, value))
+    whole = rf"(?<!\w)(?<!\d[ -]){grouped}(?!\w|[ -]\d)"
+    return re.search(whole, text, re.IGNORECASE) is not None
 
 
 def _is_unknown(value: Any, seen: str) -> bool:

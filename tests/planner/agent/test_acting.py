@@ -919,6 +919,8 @@ async def test_a_number_is_about_what_its_tool_is_named_for(
         ("channel", "Archive", False),
         ("toAccount", "savings", True),
         ("text", "general", False),
+        ("relation", "moved_to", False),
+        ("relation_id", "moved_to", True),
     ],
 )
 def test_what_is_a_guess(argument: str, value: Any, is_guess: bool) -> None:
@@ -940,6 +942,13 @@ def test_what_is_a_guess(argument: str, value: Any, is_guess: bool) -> None:
         ("bis zum 15. Januar 2027", "due", "15.01.2027"),
         ("by January 15, 2027", "due", "01/15/2027"),
         ("by January 15, 2027", "due", "2027/01/15"),
+        ("Open shop.example.com", "url", "https://shop.example.com"),
+        ("Öffne http://shop.example.com/cart", "url", "https://shop.example.com/cart"),
+        ("Block 2 hours", "duration", "2h"),
+        ("Réserve 1,5 heure", "duration", "90m"),
+        ("Revert 12ab34cd", "revision", "12ab34cd"),
+        ("Pay to DE89 3704 0044 0532 0130 00", "recipient", "DE89370400440532013000"),
+        ("Llama al +49 (151) 1234-567", "phone", "+491511234567"),
     ],
 )
 def test_what_stands_there_in_another_form_is_no_guess(
@@ -949,7 +958,15 @@ def test_what_stands_there_in_another_form_is_no_guess(
 
 
 @pytest.mark.parametrize(
-    ("seen", "value"), [("id_: '31'", "3"), ("id: 131", "31"), ("31.5", 5), ("at 10:31", 31)]
+    ("seen", "value"),
+    [
+        ("id_: '31'", "3"),
+        ("id: 131", "31"),
+        ("31.5", 5),
+        ("at 10:31", 31),
+        ("2 hours", "2h"),
+        ("DE89 3704 0044 0532 0130 00", "DE8937040044"),
+    ],
 )
 def test_a_part_of_an_id_is_a_guess(seen: str, value: Any) -> None:
     assert unseen({"event_id": value}, seen)
@@ -1108,7 +1125,7 @@ ORDERING = ToolSpec(
             "priority": {"type": "integer", "description": "1 = urgent, 2 = high, 3: low"},
             "cents": {"type": "integer", "description": "such as 125 = 1.25 EUR, 99: less"},
             "size": {"$ref": "#/$defs/Size"},
-            "state": {"enum": ["in_progress", "done"], "description": "not on_hold"},
+            "state": {"enum": ["in_progress", "done"], "description": "not step_3"},
         },
         "required": ["item"],
         "$defs": {"Size": {"enum": [5, 10]}},
@@ -1125,7 +1142,7 @@ ORDERING = ToolSpec(
         ("size", 10, False, True),
         ("size", 7, False, False),
         ("state", "in_progress", False, True),
-        ("state", "on_hold", False, False),
+        ("state", "step_3", False, False),
         ("quantity", 2, False, False),
         ("quantity", 2, True, True),
         ("quantity", 250, True, False),
