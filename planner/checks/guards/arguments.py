@@ -205,7 +205,8 @@ def without_limits(arguments: Arguments, tool: ToolSpec, said: str) -> Corrected
 
 def spelled_as_said(arguments: Arguments, tool: ToolSpec, said: str) -> Corrected:
     """Texts that the user has said in other capitals, as the user did: many tools find nothing for
-    `paris`. A choice stays as its tool spells it."""
+    `paris`. A choice stays as its tool spells it, and a code in capitals alone is no word: `IN` is
+    not the "in" of "in India"."""
     corrected, changes = dict(arguments), []
     for name, value in arguments.items():
         if choices(tool.grammar, name):
@@ -219,7 +220,9 @@ def spelled_as_said(arguments: Arguments, tool: ToolSpec, said: str) -> Correcte
 
 
 def _as_said(value: str, said: str) -> str:
-    found = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", said, re.IGNORECASE) if value else None
+    if not value or value.isupper():
+        return value
+    found = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", said, re.IGNORECASE)
     return found[0] if found and value not in said else value
 
 

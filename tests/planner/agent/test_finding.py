@@ -277,6 +277,6 @@ def test_what_the_user_said_in_other_capitals() -> None:
     assert spelled_as_said({"word": "bern"}, CHOOSING, "Bern, and bern too")[1] == []
 
 
-@pytest.mark.parametrize("given", [{"state": "open"}, {"labels": ["open"]}])
-def test_a_choice_is_spelled_as_the_tool_does(given: dict[str, Any]) -> None:
-    assert spelled_as_said(given, CHOOSING, "Open issues, please") == (given, [])
+@pytest.mark.parametrize("given", [{"state": "open"}, {"labels": ["open"]}, {"country": "IN"}])
+def test_choices_and_codes_are_spelled_as_the_tool_does(given: dict[str, Any]) -> None:
+    assert spelled_as_said(given, CHOOSING, "Open issues in India, please") == (given, [])
