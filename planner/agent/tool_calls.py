@@ -268,7 +268,7 @@ class Caller:
         # A person who is asked about a planned call can tell whether it is meant as well.
         planned = iteration.prompt in self.state.planned_tools
         if iteration.by_model and (self.policy is Policy.ALLOW or not planned):
-            message = message or repeats.in_another_way(self.state, tool, arguments)
+            message = message or repeats.in_another_way(self.state, tool, arguments, self.tools)
         if message:
             self.record_guard("not_again", message)
             return message

@@ -1,10 +1,12 @@
 """Repeated calls, and runs without progress."""
 
+from collections.abc import Sequence
+
 from planner.checks.guards.arguments import same
 from planner.checks.guards.results import new_lines
-from planner.evidence.words import words
+from planner.evidence.words import long_words, words
 from planner.state import Iteration, RunState
-from planner.tools import Arguments, Outcome, ToolSpec
+from planner.tools import Arguments, Outcome, ToolSpec, find
 
 FRUITLESS_DECISIONS = 2
 """After so many in a row whose calls brought nothing new, the run concludes; without any answer,
@@ -63,18 +65,28 @@ def not_again(state: RunState, tool: ToolSpec, arguments: Arguments) -> str | No
     return None
 
 
-def in_another_way(state: RunState, tool: ToolSpec, arguments: Arguments) -> str | None:
-    """Why a change is not made that another tool has made with all its values, two at least: a
-    payment that was sent, and is to be scheduled as well. If the request has a word of this tool's
-    name that is not in the other's, it asks for both."""
+def in_another_way(
+    state: RunState, tool: ToolSpec, arguments: Arguments, tools: Sequence[ToolSpec]
+) -> str | None:
+    """Why a change is not made that another of these tools has made with all its values, two at
+    least: a payment that was sent, and is to be scheduled as well. If the request or its search
+    words, which are in the language of the tools, have a word of this tool's name or a long one of
+    its description that the other has not, both are asked for: a branch that is created, and
+    switched to."""
     values = _values(arguments)
-    asked = {*words(tool.name)} & {*words(state.user_words)}
+    asked = _told(tool) & {*words(" ".join([state.user_words, *state.search]))}
     for each in state.part_iterations:
         done = each.changed and each.tool != tool.name
         alike = len(values) > 1 and values <= _values(each.arguments)
-        if done and alike and asked <= {*words(each.tool)}:
+        other = find(each.tool, tools) if done and alike else None
+        if other and asked <= _told(other):
             return f"It was not made: {each.tool} was called with the same values."
     return None
+
+
+def _told(tool: ToolSpec) -> set[str]:
+    """The words that tell what a tool does."""
+    return {*words(tool.name), *long_words(tool.description)}
 
 
 def _values(arguments: Arguments) -> set[str]:

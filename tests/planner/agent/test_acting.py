@@ -884,6 +884,40 @@ async def test_of_a_plan_both_are_made_if_the_request_says_so() -> None:
 
 
 @pytest.mark.parametrize(
+    ("prompt", "search"),
+    [
+        ("Create the branch feature-x of shop and switch to it", []),
+        ("Lege den Branch feature-x von shop an und wechsle dorthin", ["branch", "switch"]),
+    ],
+)
+async def test_what_is_made_may_be_used_with_the_same_values(
+    prompt: str, search: list[str]
+) -> None:
+    """The tools are those of the Git server of MCP's own repository."""
+    of_branch = "repo", "branch_name"
+    create = spec("git_create_branch", *of_branch, safety=Safety.WRITE)
+    create = create.model_copy(update={"description": "Creates a new branch from a base branch"})
+    switch = create.model_copy(
+        update={"name": "git_checkout", "description": "Switches branches in the repository"}
+    )
+    made = {"git_create_branch": "Created branch", "git_checkout": "Switched to branch"}
+    results: dict[str, list[str | ToolResult]] = {name: [said] for name, said in made.items()}
+    given = {"repo": "shop", "branch_name": "feature-x"}
+    ran = await planned(
+        Fast(deed(*search)),
+        steps(("Create it", "git_create_branch"), ("Switch to it", "git_checkout")),
+        given,
+        given,
+        was_done("feature-x"),
+        pool=DictionaryPool({}, specs=[create, switch], results=results),
+        prompt=prompt,
+        **ALLOWED,
+    )
+    assert [name for name, _ in ran.pool.calls] == [*made]
+    assert ran.state.status == "answered"
+
+
+@pytest.mark.parametrize(
     ("prompt", "searched", "status"),
     [
         ("How many chairs are there?", "chairs", "partial"),
