@@ -65,9 +65,13 @@ def cut(text: str, limit: int = MAX_TEXT_CHARS) -> str:
 def content_text(content: Iterable[mcp_types.ContentBlock], structured: Any) -> str:
     """A result's blocks as one text. MCP asks servers to say in it what `structured` has; where
     they sum it up instead, or have no block, `structured` follows as JSON."""
-    text = "\n".join(_block_text(block) for block in content)
+    blocks = [*content]
+    several = sum(isinstance(block, mcp_types.EmbeddedResource) for block in blocks) > 1
+    text = "\n".join(_block_text(block, several) for block in blocks)
     if isinstance(structured, dict) and structured.keys() == {"result"}:
         structured = structured["result"]  # servers wrap what is not an object like this
+    binary = {block.data: _block_text(block) for block in blocks if isinstance(block, _BINARY)}
+    structured = each_text(structured, lambda value: binary.get(value, value))
     if structured is None or (text and _says(text, structured)):
         return text
     data = structured if isinstance(structured, str) else _json(structured)
@@ -135,17 +139,25 @@ def _values(data: Any) -> Iterator[str]:
             yield str(data)
 
 
-def _block_text(block: mcp_types.ContentBlock) -> str:
+_BINARY = mcp_types.ImageContent | mcp_types.AudioContent
+
+
+def _block_text(block: mcp_types.ContentBlock, several: bool = False) -> str:
+    """`several`: whether the result has other resources, so that each is shown with its URI."""
     if isinstance(block, mcp_types.TextContent):
         return block.text
-    if isinstance(block, mcp_types.ImageContent | mcp_types.AudioContent):
+    if isinstance(block, _BINARY):
         return _placeholder(block.mime_type, block.data)
     if isinstance(block, mcp_types.ResourceLink):
-        return f"[{block.name}: {block.uri}]"
+        about = ": ".join(filter(None, [block.title, block.description]))
+        return f"[{block.name}: {block.uri}] {about}".strip()
     resource = block.resource
-    if isinstance(resource, mcp_types.TextResourceContents):
-        return resource.text
-    return _placeholder(resource.mime_type, resource.blob)
+    text = (
+        resource.text
+        if isinstance(resource, mcp_types.TextResourceContents)
+        else _placeholder(resource.mime_type, resource.blob)
+    )
+    return f"[{resource.uri}]\n{text}" if several else text
 
 
 def _placeholder(mime_type: str | None, base64: str) -> str:

@@ -129,8 +129,15 @@ def build_server(folder: Path) -> FastMCP:
                 EmbeddedResource(
                     type="resource", resource=BlobResourceContents(uri="a://2", blob="QUJD")
                 ),
-                ResourceLink(type="resource_link", uri="a://3", name="third"),
-            ]
+                ResourceLink(
+                    type="resource_link",
+                    uri="a://3",
+                    name="third",
+                    title="The third one",
+                    description="what it is about",
+                ),
+            ],
+            structured_content={"content": [{"type": "image", "data": "A" * 45_000}]},
         )
 
     @mcp.tool(annotations=READ_ONLY)

@@ -15,6 +15,7 @@ import pytest
 import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 from mcp_types import Tool, ToolAnnotations
 from paths import DATA
 from serving import LONG, SERVER, until
@@ -117,8 +118,15 @@ async def test_a_pool_lists_tools_and_calls_them(make: MakePool) -> None:
         assert result.outcome == Outcome.FAILURE
 
         result = await call(pool, "mixed")
-        placeholders = "[image/png, 34 kB]\nsecond\n[binary data, 1 kB]\n[third: a://3]"
-        assert result.text == f"first\n{placeholders}"
+        assert result.text == snapshot("""\
+first
+[image/png, 34 kB]
+[a://1]
+second
+[a://2]
+[binary data, 1 kB]
+[third: a://3] The third one: what it is about\
+""")
         result = await call(pool, "say", text="\x1b[31mred\x1b[0m\r\nline\x00\u202e")
         assert result.text == "red\nline"
         result = await call(pool, "flood", characters=2_000_010)
