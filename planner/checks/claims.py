@@ -66,9 +66,12 @@ _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
 _UNSIGNED = re.compile(rf"(?<!{LETTER})(?<!\.)\d+(?:\.\d+)?(?={_UNIT}?(?!{LETTER}))")
 _DIGIT = re.compile(r"(?![0-9])\d")
-_ZEROS = re.compile(r"(?<![\w.])(\d+)\.0+(?!\w|\.\d)")
-_LAST_ZEROS = re.compile(r"(?<![\w.])((?:0|\d\d+)\.(?!10\b)\d*[1-9]|\d\.5)0+(?!\w|\.\d)")
+_ENDS = rf"(?!\.\d)(?={_UNIT}?(?!\w))"
+_ZEROS = re.compile(rf"(?<![\w.])(\d+)\.0+{_ENDS}")
+_LAST_ZEROS = re.compile(rf"(?<![\w.])((?:0|\d\d+)\.(?!10\b)\d*[1-9]|\d\.5)0+{_ENDS}")
 """Those of `12.50`; `3.10` and `24.10` may be versions, which are not 3.1 and 24.1."""
+_QUANTITIES = re.compile(r"(?<![\w.])(?:\d+[A-Za-z]{1,2}){2,4}(?!\w)")
+"""`3d4h`: numbers with units, one after the other."""
 _ANY_DIGIT = re.compile(r"\d")
 _COMMA = re.compile(r"(?<=\d)[_,](?=\d{3}(?!\d))")
 _POINT = re.compile(r"(?<=\d)\.(?=\d{3}(?!\d))")
@@ -141,11 +144,20 @@ def readings(text: str) -> tuple[str, str, str]:
 
 @lru_cache(maxsize=64)
 def in_all_readings(text: str) -> str:
-    """A text whose lines say what each reading of them says."""
+    """A text whose lines say what each reading of them says, also of numbers with units."""
     return "\n".join(
-        " ".join(dict.fromkeys(readings(line))) if _ANY_DIGIT.search(line) else line
-        for line in text.split("\n")
+        _readings_of_line(line) if _ANY_DIGIT.search(line) else line for line in text.split("\n")
     )
+
+
+def _readings_of_line(line: str) -> str:
+    *separated, spelled = readings(line)
+    apart_from_units = _QUANTITIES.sub(_units_apart, spelled)
+    return " ".join(dict.fromkeys([*separated, spelled, apart_from_units]))
+
+
+def _units_apart(quantities: re.Match[str]) -> str:
+    return re.sub(r"(?<=[A-Za-z])(?=\d)", " ", quantities[0])
 
 
 def lines_as_read(text: str) -> Iterator[tuple[str, str]]:

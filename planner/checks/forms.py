@@ -19,7 +19,10 @@ _CODE = re.compile(r"(?!.*(?:@|://))(?:.*[=()\[\]*<>+]|.*\w\.\w)")
 _DECIMAL = re.compile(r"(?<![\w.])-?\d+\.\d{3,}(?![\w.])")
 """Too long for a version: 3.14 is not rounded to 3.1."""
 
-
+_POINT_TIME = re.compile(r"[012]?\d\.[0-5]\d")
+"""A time, in many languages: `16.30`."""
+_HASH = re.compile(r"(?=\d*[a-f])[0-9a-f]{7,}")
+"""The beginning of a hash is mostly said instead of it."""
 FILE = re.compile(r"[\w./-]+\.\w{1,8}")
 
 
@@ -31,11 +34,13 @@ def in_another_form(claim: str, answer: str, text: str, held: Sequence[str]) -> 
     """Whether a text has a claim of an answer in another form; `held`: what it has as it is."""
     if is_number(claim) and (_follows(claim, answer, held) or _rounded(claim, text)):
         return True
-    return (
+    return bool(
         _spelled_otherwise(claim, answer, text)
         or _one_or_the_other(claim, text)
         or _written_otherwise(claim, text)
         or (claim.isdigit() and _in_date(claim, answer, text))
+        or (_POINT_TIME.fullmatch(claim) and _has_time(text, *claim.zfill(5).split(".")))
+        or (_HASH.fullmatch(claim) and re.search(rf"(?<!\w){claim}[0-9a-f]+(?!\w)", text))
     )
 
 
@@ -64,10 +69,22 @@ def _in_date(claim: str, answer: str, text: str) -> bool:
         dated = rf"\b{claim}\b\.?(?: de)? \w+\.?(?: de)?,? {year}|[^\W\d]+\.? {claim},? {year}"
         if re.search(dated, answer):
             return True
-    time = re.search(rf"\b{claim}(?::\d\d ?|(?::\d\d)? ?([apAP])\.?[mM]\b)", answer)
-    after_noon = time is not None and time[1] in ("p", "P")
-    hour = str(int(claim) + 12) if after_noon and int(claim) < 12 else padded
-    return time is not None and re.search(rf"(?<![\d:]){hour}:\d\d", text) is not None
+    time = re.search(
+        rf"(?<!\d){claim}(?:\D{{1,3}}([0-5]\d)(?!\d))?(?: ?([apAP])\.? ?[mM]\b)?", answer
+    )
+    minutes, half = time.groups() if time else (None, None)
+    hour = int(claim)
+    if half:
+        hours = [hour % 12 + 12 * (half in "pP")]
+    elif minutes:  # which half of the day it is may be said in words
+        hours = [hour, (hour + 12) % 24] if hour <= 12 else [hour]
+    else:
+        return False
+    return any(_has_time(text, f"{each:02}", minutes or r"\d\d") for each in hours)
+
+
+def _has_time(text: str, hour: str, minutes: str) -> bool:
+    return re.search(rf"(?<![\d:]){hour}:{minutes}(?!\d)", text) is not None
 
 
 def _written_otherwise(claim: str, text: str) -> bool:

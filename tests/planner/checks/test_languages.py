@@ -55,6 +55,33 @@ TABLE: dict[str, tuple[list[str], list[str]]] = {
             "Цена составляет 1 501,5.",
         ],
     ),
+    "at: 2026-11-29T16:30:00+09:00, difference: +8.0h": (
+        [
+            "It is 4:30 PM.",
+            "Son las 4:30 p. m.",
+            "Son las 4:30 de la tarde.",
+            "现在是下午4点30分。",
+            "午後4時30分です。",
+            "오후 4시 30분입니다.",
+            "शाम के 4:30 बजे हैं।",
+            "Разница составляет 8 часов.",
+            "時差は8時間です。",
+        ],
+        [
+            "It is 5:30 PM.",
+            "It is 4:30 AM.",
+            "It is 4 AM.",
+            "Son las 5:30 de la tarde.",
+            "Son las 4:31 de la tarde.",
+            "现在是下午5点30分。",
+            "오후 4시 31분입니다.",
+            "Разница составляет 7 часов.",
+        ],
+    ),
+    "web-7d9f8c6b5-abcde 1/1 Running 0 3d4h": (
+        ["Seit 3 Tagen und 4 Stunden.", "3日4時間です。"],
+        ["Seit 2 Tagen.", "4日5時間です。"],
+    ),
     "ratio = 0.75": (
         [
             "Der Wert ratio ist 0,75.",
