@@ -1,16 +1,17 @@
 """What a run's calls changed, and what they did not."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from planner.checks.citations import sources_of
 from planner.checks.claims import is_number
-from planner.checks.grounding import carried_out, said_in
+from planner.checks.grounding import carried_out, strings
 from planner.checks.guards.sources import is_date
 from planner.checks.lenient import sentences_in
 from planner.evidence.words import long_words, words
 from planner.state import Iteration, RunState
 from planner.text import flat, shortened
+from planner.tools import Arguments
 
 RELATED_SHARE = 0.2
 """The share of a sentence's long words that has to be said elsewhere too."""
@@ -24,13 +25,20 @@ MIN_TOLD = 3
 
 def invented(state: RunState, call: Iteration, known: str) -> bool:
     """Whether a model gave a call a text of which no word was said before: not by the user, in no
-    result, and not in what is `known` of the tool. A day may be said as "tomorrow"."""
+    result, and not in what is `known` of the tool. The texts of an object among its arguments count
+    as one: what is said of an entity tells which kind it is. A day may be said as "tomorrow"."""
     before = [each.text for each in sources_of(state) if each.made.number < call.number]
     said = {*words("\n".join([state.user_words, known, *before]))}
-    values = said_in(call.arguments, "", ())
-    texts = [text for text in values if not (is_number(text) or is_date(text))]
-    given = [{*words(text)} for text in texts]
+    given = [{*words("\n".join(texts))} for texts in _texts(call.arguments)]
     return call.by_model and any(told and not told & said for told in given)
+
+
+def _texts(arguments: Arguments) -> Iterator[list[str]]:
+    """The texts of a call's arguments, each by itself, but those of an object together."""
+    for value in arguments.values():
+        for each in value if isinstance(value, list) else [value]:
+            texts = strings(each)
+            yield [text for text in texts if not (is_number(text) or is_date(text))]
 
 
 def related(state: RunState, answer: str, known: str) -> str:

@@ -120,6 +120,36 @@ async def test_another_language_than_the_tools_is_no_claim(
 
 
 @pytest.mark.parametrize(
+    ("thing", "status"),
+    [
+        ({"name": "Dr. Weber", "kind": "person", "notes": ["the user's dentist"]}, "answered"),
+        ({"name": "lunch", "kind": "meal", "notes": []}, "partial"),
+    ],
+)
+async def test_the_texts_of_a_thing_are_made_up_only_together(
+    thing: dict[str, Any], status: str
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"things": {"type": "array", "items": {}}},
+        "required": ["things"],
+    }
+    keep = spec("keep", upstream="office", safety=Safety.WRITE, input_schema=schema)
+    pool = office(keep=["OK"])
+    pool.specs.append(keep)
+    answer = "I will remember that your dentist is Dr. Weber."
+    ran = await acted(
+        "Remember that my dentist is Dr. Weber",
+        steps(("Keep it", "keep")),
+        {"things": [thing]},
+        was_done(answer),
+        pool=pool,
+    )
+    assert [name for name, _ in pool.calls] == ["keep"]
+    assert (ran.state.status, answer in ran.state.answer) == (status, status == "answered")
+
+
+@pytest.mark.parametrize(
     ("prompt", "answer", "status"),
     [
         ("Leg die Planung auf 9 Uhr", "Die Planung ist um 9 Uhr.", "answered"),
