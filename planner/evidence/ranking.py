@@ -42,12 +42,13 @@ _ASIDE = re.compile(
     r"|(?i:(?<=\bcreate )or replace |\bif not exists )"
     r"|(?i:(?<=\bfun )|(?<=\bfunction )|(?<=\bprocedure )|(?<=\btable )|(?<=\bview )"
     r"|(?<=\bdefmodule ))(?:[@:]?\w+@?[.:])+(?=\w)"
+    r"|\busing (?=\w+ = )|\bcase (?=(?:class|object) )"
 )
 """What stands before a name that is defined and says nothing of it: a scope in Rust, a receiver in
 Go or Ruby, a condition in SQL, what a name stands within (`function M.name(`, `create table
-public.name (`)."""
-_MARK = re.compile(r"(\bdefp? \w+)[?!](?!\w)")
-"""What a name in Ruby may end with."""
+public.name (`), words that begin statements elsewhere (`using Name = `, `case class`)."""
+_MARK = re.compile(r"(\bdefp? \w+)[?!](?!\w)|(?<=\w)[?!](?=:\s)")
+"""What a name in Ruby may end with, or that of a member in TypeScript."""
 _KEY = re.compile(r"^(\s*[{,]?\s*)([\"'])([\w.-]+)\2\s*(?::|=>)")
 """A key in quotation marks: `"name": 1` in JSON, `'name' => 1` in PHP."""
 _SIGIL = re.compile(r"\$(?=\w+\s*=(?![=>~]))")
@@ -74,7 +75,8 @@ _METHOD = re.compile(r"\((?:[^()]|\([^()]*\))*\)(?:\s*:\s.*|(?:(?!->)[^()=])*)\{
 """Parameters and the beginning of a body, behind the name of a method."""
 _OUTSET = re.compile(r"[\s*]*(?:\w+::)*")
 """What stands before the name of a method that no word stands before."""
-_MACRO = re.compile(r"\s*#\s*define\s+(\w+)")
+_MACRO = re.compile(r"\s*#\s*define\s+(\w+)|\s*[a-z][\w.]* :(\w+)(?=,|$| do$)")
+"""What a macro defines, in C or, by its first argument, in Ruby and Elixir (`field :name, `)."""
 _EXPRESSION = re.compile(r"[^\w\s.:<>\[\],?*&'@-]|(?:\s|^)\?\s")
 """Only words and types come before a name that is defined, and not these characters."""
 _STATEMENTS = {
@@ -264,8 +266,8 @@ def defined_in(line: str) -> tuple[str, int] | None:
     if signed := _SIGNED.match(line):
         return signed[1], 0
     line = _bare(line)
-    if macro := _MACRO.match(line):
-        return macro[1], 1
+    if (macro := _MACRO.match(line)) and line.split()[0] not in _STATEMENTS:
+        return macro[1] or macro[2], 1
     opens = _opens(line)
     opening: list[tuple[str, int]] = []
     for position, token in enumerate(TOKEN.finditer(line)):
@@ -318,6 +320,7 @@ def _is_defined(before: str, after: str, behind: bool) -> bool:
     return bool(
         _ASSIGNED.match(after)
         or after.startswith(":=")
+        or (behind and " " in before.strip() and after.startswith("=>"))
         or (re.match(r":(?!:)", after) and not part)
         or (called and (behind or (_OUTSET.fullmatch(before) and _METHOD.match(after))))
         or (re.match(r"[<\[;]|$", after) and behind and not part)

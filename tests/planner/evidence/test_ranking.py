@@ -90,6 +90,9 @@ DEFINITIONS = [
     ("  private cache: Map<string, number> = new Map();", "cache"),
     ("  load(path: string): Promise<void> {", "load"),
     ("class LoadError extends Error {}", "LoadError"),
+    ("  limit?: number;", "limit"),
+    ("  readonly limit?: string;", "limit"),
+    ("  private cache!: Cache;", "cache"),
     ("export const Card: React.FC<Props> = ({ title }) => {", "Card"),
     # Java
     ("    public Optional<User> findUser(Long id) {", "findUser"),
@@ -125,14 +128,22 @@ DEFINITIONS = [
     ("Foo::Foo(int a) : a_(a) {", "Foo"),
     ("std::map<std::string, int> counts_;", "counts_"),
     ("T& List<T>::at(size_t i) {", "at"),
+    ("using Names = std::vector<std::string>;", "Names"),
     # C#
     ("    public async Task<int> Load() {", "Load"),
     ("    public List<string> Names { get; private set; }", "Names"),
     ("    public int count { get; }", "count"),
+    ("    public bool IsOpen => state == State.Open;", "IsOpen"),
     # Ruby
     ("  def self.create(x)", "create"),
     ("  def valid?", "valid"),
     ("  def save!(now)", "save"),
+    ("  attr_accessor :limit", "limit"),
+    ("    t.integer :limit, null: false", "limit"),
+    # Elixir
+    ("    field :limit, :integer, default: 20", "limit"),
+    # Scala
+    ("case class Boat(name: String)", "Boat"),
     # PHP
     ("    public static function create(string $name): self", "create"),
     ("    private $limit = 5;", "limit"),
@@ -198,6 +209,10 @@ STATEMENTS = [
     "push @list, $x;",
     "$x =~ /5/",
     "expose 80",
+    "using namespace std;",
+    "using System.Text;",
+    "raise :closed",
+    "    async boat => boat.name,",
 ]
 
 
