@@ -5,6 +5,7 @@ upstreams do at their worst.
 """
 
 import argparse
+import asyncio
 import os
 import signal
 import subprocess
@@ -12,7 +13,10 @@ import sys
 import time
 from pathlib import Path
 
-MODES = ("plain", "never_starts", "exits", "stubborn", "rubbish", "forks", "crowded")
+from by_hand import serve
+from upstream_server import build_server, crowd, tools
+
+MODES = ("plain", "library", "never_starts", "exits", "stubborn", "rubbish", "forks", "crowded")
 
 
 def main() -> None:
@@ -30,12 +34,11 @@ def main() -> None:
         os.write(1, b"Welcome!\n\x1b[31m{not json}\n[1, 2]\n")
     if chosen.mode == "forks":
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
-    from upstream_server import build_server, crowd  # takes seconds, which some modes do not need
-
-    server = build_server(chosen.folder)
-    if chosen.mode == "crowded":
-        crowd(server)
-    server.run("stdio", show_banner=False)
+    if chosen.mode == "library":
+        build_server(chosen.folder).run("stdio", show_banner=False)
+        return
+    more = crowd() if chosen.mode == "crowded" else ()
+    asyncio.run(serve("test upstream", [*tools(chosen.folder), *more]))
     if chosen.mode == "stubborn":
         time.sleep(3600)
 

@@ -1,4 +1,4 @@
-"""A small real MCP server for tests; `upstream_process.py` runs it over stdio.
+"""A small real MCP server for tests, over HTTP; `upstream_process.py` has its tools over stdio.
 
 Tools over a folder (lines from 1), and tools that do what upstreams do at their worst.
 """
@@ -7,36 +7,30 @@ import asyncio
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fastmcp import Context, FastMCP
-from fastmcp.tools import ToolResult
-from mcp_types import (
-    BlobResourceContents,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-    TextResourceContents,
-    ToolListChangedNotification,
-)
+from by_hand import Tool
+
+if TYPE_CHECKING:
+    from fastmcp import FastMCP
 
 READ_ONLY = {"readOnlyHint": True, "destructiveHint": False}
 THINGS = "boiler bridge carriage engine signal station ticket timetable tunnel wheel".split()  # noqa: SIM905
 ASPECTS = ("age", "colour", "length", "owner", "price", "weight")
 
 
-def build_server(folder: Path) -> FastMCP:
-    """The server with all its tools, for stdio or for HTTP in the test's own process."""
-    mcp = FastMCP("test upstream", version="1")
+def tools(folder: Path) -> Iterator[Tool]:
+    """Its tools, but those that need a library."""
 
-    @mcp.tool(annotations=READ_ONLY)
     def read_file(path: str, start_line: int = 1, end_line: int | None = None) -> str:
         """Read a file, or its lines start_line to end_line."""
         lines = _inside(folder, path).read_text().splitlines()
         return "\n".join(lines[max(start_line - 1, 0) : end_line])
 
-    @mcp.tool(annotations=READ_ONLY)
+    yield read_file, READ_ONLY
+
     def list_dir(path: str = ".") -> dict[str, list[str]]:
         """List the directories and files of a directory."""
         entries = sorted(_inside(folder, path).iterdir())
@@ -45,7 +39,8 @@ def build_server(folder: Path) -> FastMCP:
             "files": [entry.name for entry in entries if entry.is_file()],
         }
 
-    @mcp.tool(annotations=READ_ONLY)
+    yield list_dir, READ_ONLY
+
     def search(pattern: str, path: str = ".") -> str:
         """Search files for a regular expression; answers file:line: text."""
         return "\n".join(
@@ -55,33 +50,39 @@ def build_server(folder: Path) -> FastMCP:
             if re.search(pattern, line)
         )
 
-    @mcp.tool(annotations={"readOnlyHint": False, "destructiveHint": True})
+    yield search, READ_ONLY
+
     def write_file(path: str, text: str) -> str:
         """Write a file."""
         _inside(folder, path).write_text(text)
         return "written"
 
-    @mcp.tool(annotations={"readOnlyHint": False, "destructiveHint": False})
+    yield write_file, {"readOnlyHint": False, "destructiveHint": True}
+
     def append_note(text: str) -> str:
         """Add a note."""
         return text
 
-    @mcp.tool
+    yield append_note, {"readOnlyHint": False, "destructiveHint": False}
+
     def unannotated() -> str:
         """Says nothing of what it does."""
         return "done"
 
-    @mcp.tool(annotations=READ_ONLY)
+    yield unannotated, None
+
     def pid() -> int:
         """The process this server runs in."""
         return os.getpid()
 
-    @mcp.tool(annotations=READ_ONLY)
+    yield pid, READ_ONLY
+
     def environment() -> dict[str, str]:
         """The environment this server got."""
         return dict(os.environ)
 
-    @mcp.tool(annotations=READ_ONLY)
+    yield environment, READ_ONLY
+
     async def sleep(seconds: float, trace: str = "") -> str:
         """Sleep, and leave a trace file that says how it ended."""
         file = folder / trace if trace else None
@@ -95,26 +96,66 @@ def build_server(folder: Path) -> FastMCP:
             raise
         return "slept"
 
-    @mcp.tool(annotations=READ_ONLY)
+    yield sleep, READ_ONLY
+
     def crash() -> str:
         """End this process at once."""
         print("the last words, with", os.environ.get("TOKEN"), file=sys.stderr, flush=True)
         os._exit(3)
 
-    @mcp.tool(annotations=READ_ONLY)
+    yield crash, READ_ONLY
+
     def fail(text: str) -> str:
         """Answer with an error result."""
         raise ValueError(text)
 
-    @mcp.tool(annotations=READ_ONLY)
+    yield fail, READ_ONLY
+
     def say(text: str) -> str:
         """Answer with the text."""
         return text
 
-    @mcp.tool(annotations=READ_ONLY)
+    yield say, READ_ONLY
+
     def flood(characters: int) -> str:
         """Answer with that many characters."""
         return "x" * characters
+
+    yield flood, READ_ONLY
+
+
+def crowd() -> Iterator[Tool]:
+    """Sixty tools, such as `engine_weight`."""
+
+    def made(thing: str, aspect: str) -> Tool:
+        def tell(name: str) -> str:
+            return f"The {aspect} of the {thing} {name} is {sum(map(ord, thing + aspect + name))}."
+
+        tell.__name__, tell.__doc__ = f"{thing}_{aspect}", f"Tell the {aspect} of a {thing}."
+        return tell, READ_ONLY
+
+    for thing in THINGS:
+        for aspect in ASPECTS:
+            yield made(thing, aspect)
+
+
+def build_server(folder: Path) -> "FastMCP":
+    """The server with all its tools, for HTTP in the test's own process or for stdio."""
+    from fastmcp import Context, FastMCP  # takes seconds, which tools by hand do not need
+    from fastmcp.tools import ToolResult
+    from mcp_types import (
+        BlobResourceContents,
+        EmbeddedResource,
+        ImageContent,
+        ResourceLink,
+        TextContent,
+        TextResourceContents,
+        ToolListChangedNotification,
+    )
+
+    mcp = FastMCP("test upstream", version="1")
+    for function, annotations in tools(folder):
+        mcp.tool(annotations=annotations)(function)
 
     @mcp.tool(annotations=READ_ONLY)
     def mixed() -> ToolResult:
@@ -153,23 +194,6 @@ def build_server(folder: Path) -> FastMCP:
         return "a tool was added"
 
     return mcp
-
-
-def crowd(mcp: FastMCP) -> None:
-    """Add sixty tools, such as `engine_weight`."""
-
-    def add(thing: str, aspect: str) -> None:
-        @mcp.tool(
-            name=f"{thing}_{aspect}",
-            description=f"Tell the {aspect} of a {thing}.",
-            annotations=READ_ONLY,
-        )
-        def tell(name: str) -> str:
-            return f"The {aspect} of the {thing} {name} is {sum(map(ord, thing + aspect + name))}."
-
-    for thing in THINGS:
-        for aspect in ASPECTS:
-            add(thing, aspect)
 
 
 def _inside(folder: Path, path: str) -> Path:

@@ -99,7 +99,7 @@ def states(pool: UpstreamPool) -> dict[str, str]:
 
 
 async def test_a_pool_lists_tools_and_calls_them(make: MakePool) -> None:
-    async with make(up={"listing": {"tool": "list_dir"}}) as pool:
+    async with make(up={"mode": "library", "listing": {"tool": "list_dir"}}) as pool:
         assert await pool.listing() is None
         assert await pool.ready(LONG)
         assert states(pool) == {"up": "ready"}
@@ -357,7 +357,7 @@ async def test_cancelling_a_call_cancels_it_upstream(make: MakePool, folder: Pat
 
 
 async def test_a_changed_tool_list_is_fetched(make: MakePool) -> None:
-    async with make(up={"pin_tools": False}) as pool:
+    async with make(up={"mode": "library", "pin_tools": False}) as pool:
         await pool.ready(LONG)
         assert pool.find("grown") is None
         await call(pool, "grow")
