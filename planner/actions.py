@@ -11,6 +11,7 @@ Both are derived from the state, which is a fold of the journal; neither is stor
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -18,7 +19,7 @@ from pydantic import BaseModel, Field
 from planner.checks.claims import claims, holds
 from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.results import empty, new_lines
-from planner.evidence.context import readable
+from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.words import words
 from planner.protocol import Mode
 from planner.state import Iteration, RunState
@@ -266,7 +267,13 @@ def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
     if any(holds(text, claim) and not holds(request, claim) for claim in said_of_it):
         return "high"
     asked = {word for word in words(request) if len(word) > MAX_IRRELEVANT_CHARS}
-    return "medium" if asked & set(words(f"{text}\n{said}")) else "low"
+    return "medium" if asked & _words_of(text) or asked & {*words(said)} else "low"
+
+
+@lru_cache(maxsize=RESULTS_KEPT)
+def _words_of(result: str) -> frozenset[str]:
+    """Kept, as the records are made again for each decision."""
+    return frozenset(words(result))
 
 
 def call_in_words(call: Iteration) -> str:

@@ -131,6 +131,8 @@ def around(lines: Sequence[str], number: int) -> list[str]:
     found: list[str] = []
     inner = lines[number]
     for line in reversed(lines[:number]):
+        if not (inner[:1].isspace() or inner.startswith("- ")):
+            break  # it stands in nothing
         if line.strip() and _within(inner, line) and not _GOES_ON.fullmatch(line):
             inner = line
             found.insert(0, line)
