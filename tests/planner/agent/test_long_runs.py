@@ -8,7 +8,7 @@ import pytest
 from in_memory import DictionaryPool, planned, spec
 from replies import conclusion, deep, found, move_on, nowhere, plan, stay
 from scripted_ollama import FULL, Request, ScriptedOllama
-from serving import Place, text
+from serving import LONG, Place, text
 
 from planner.tools import Outcome, ToolResult
 
@@ -101,6 +101,7 @@ async def test_fifty_iterations_stay_within_the_context(
             prompt=QUESTION,
             max_iterations=ITERATIONS,
             max_model_tokens=1_000_000,
+            wait_s=LONG,
         )
         events = [each["type"] for each in caller.progress.events]
         calls = [each for each in caller.progress.events if each["type"] == "tool_selected"]
