@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import forked
 import psutil
 import uvicorn
 from fastmcp import Client, FastMCP
@@ -207,15 +208,8 @@ class Place:
         )
 
     def run(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*words),
-            env={**os.environ, **self.environ, **environ},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LONG,
-            check=False,
-        )
+        environment = {**os.environ, **self.environ, **environ}
+        return forked.run(self.command(*words)[3:], environment, LONG)
 
     def processes(self) -> list[psutil.Process]:
         """Every live process that was started on this place, orphans too."""

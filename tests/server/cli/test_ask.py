@@ -123,10 +123,10 @@ def test_what_is_piped_in_is_what_the_question_is_about(
     assert done.stdout.startswith(ANSWER)
 
 
-def piped(place: Place, text: str, *words: str) -> subprocess.CompletedProcess[str]:
+def piped(place: Place, text: str, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         place.command(*words),
-        env={**place.environ},
+        env={**place.environ, **environ},
         input=text,
         capture_output=True,
         text=True,
@@ -140,11 +140,12 @@ def test_what_the_locale_has_no_character_for_is_escaped(
     ollama.expect(found(ANSWER))
     asked = f"✓ {QUESTION}"
     place.run("ask", "-q", asked)
-    done = place.run("runs", PYTHONIOENCODING="iso-8859-1")
-    assert (done.returncode, done.stderr) == (0, "")
+    done = piped(place, "", "runs", PYTHONIOENCODING="iso-8859-1")
+    assert done.stderr == ""
     run_id = done.stdout.splitlines()[1].split()[0]
-    shown = place.run("runs", "show", run_id, "--transcript", PYTHONIOENCODING="iso-8859-1")
-    assert (shown.returncode, shown.stderr) == (0, "")
+    words = "runs", "show", run_id, "--transcript"
+    shown = piped(place, "", *words, PYTHONIOENCODING="iso-8859-1")
+    assert shown.stderr == ""
     assert asked.replace("✓", "\\u2713") in shown.stdout
 
 

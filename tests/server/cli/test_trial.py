@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import forked
 import pytest
 import yaml
 from client_files import put
@@ -34,13 +35,7 @@ def ollama() -> Iterator[ScriptedOllama]:
 
 
 def tried(place: Place, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "server.cli", "try", *words],
-        env={**os.environ, **place.environ, **environ},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return forked.run(["try", *words], {**os.environ, **place.environ, **environ}, LONG)
 
 
 def test_the_models_are_measured_and_the_better_one_is_written_down(place: Place) -> None:

@@ -206,7 +206,7 @@ async def test_who_looks_at_a_run_on_a_terminal_sees_what_waits(
     person = Person(None)
     ours, theirs = pty.openpty() if on_terminal else os.pipe()
     async with (
-        place.client("stdio-legacy", person) as caller,
+        place.client("memory-legacy", person) as caller,
         waiting(caller.client, person) as run_id,
     ):
         shown = await anyio.to_thread.run_sync(place.run, "runs", "show", run_id)
@@ -233,7 +233,7 @@ async def test_ctrl_c_ends_the_question_of_approve(place: Place, ollama: Scripte
     ollama.expect(conclusion("It is not noted.", success=False))
     person = Person(None)
     async with (
-        place.client("stdio-legacy", person) as caller,
+        place.client("memory-legacy", person) as caller,
         waiting(caller.client, person) as run_id,
     ):
         ours, theirs = pty.openpty()
@@ -258,7 +258,7 @@ async def test_ctrl_c_ends_the_question_of_approve(place: Place, ollama: Scripte
     assert noted(place.project) == []
 
 
-@pytest.mark.parametrize("face", ["stdio", "stdio-legacy"])
+@pytest.mark.parametrize("face", ["memory", "memory-legacy"])
 async def test_a_plan_says_what_may_change_something_before_it_is_asked_for(
     face: str, place: Place, ollama: ScriptedOllama
 ) -> None:
@@ -299,7 +299,7 @@ async def test_what_a_model_has_guessed_is_told_where_approval_is_asked_for(
     ollama.expect(was_done("It is not noted."))
     guess = "This may be a guess: neither a result nor the request contains text: anna@example.com."
     person = Person(None)
-    async with place.client("stdio-legacy", person) as caller, anyio.create_task_group() as tasks:
+    async with place.client("memory-legacy", person) as caller, anyio.create_task_group() as tasks:
         question = {"prompt": "Note hello", "request_key": "one"}
         tasks.start_soon(caller.client.call_tool, "plan_and_answer", question)
         await until(lambda: bool(person.shown))
@@ -322,7 +322,7 @@ async def test_what_a_model_has_guessed_is_told_where_approval_is_asked_for(
 async def test_another_process_declines(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(conclusion("It is not noted.", success=False))
     person = Person(None)
-    async with place.client("stdio-legacy", person) as caller:
+    async with place.client("memory-legacy", person) as caller:
         async with waiting(caller.client, person) as run_id:
             done = await anyio.to_thread.run_sync(place.run, "runs", "decline", run_id[:6])
             assert done.returncode == 0
@@ -455,7 +455,7 @@ async def test_stars_that_stand_for_no_secret_are_noted(
     place: Place, ollama: ScriptedOllama
 ) -> None:
     """As Markdown has them between two parts."""
-    async with place.client("stdio", Person(True, True)) as caller:
+    async with place.client(person=Person(True, True)) as caller:
         stars = {"tool": "add_note", "arguments": {"text": "***"}}
         ollama.expect(conclusion("It is noted."))
         done = await caller.call("run_step", prompt="Note ***", **stars)
@@ -494,7 +494,7 @@ async def test_the_browser_answers_for_another_servers_run(
     with place.http() as (_, port):
         base = f"http://127.0.0.1:{port}"
         async with (
-            place.client("stdio-legacy", person) as caller,
+            place.client("memory-legacy", person) as caller,
             httpx.AsyncClient(base_url=base, timeout=LONG) as http,
             waiting(caller.client, person) as run_id,
         ):
