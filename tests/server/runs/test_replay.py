@@ -894,6 +894,20 @@ async def begun_at_one_of_two(
         yield one, two, run_id
 
 
+@asynccontextmanager
+async def interrupted_at_one_of_two(
+    place: Place, ollama: ScriptedOllama
+) -> AsyncIterator[tuple[Caller, Caller, str]]:
+    """The same of a run whose caller has gone."""
+    ollama.expect(Hang())
+    async with place.client() as one, place.client() as two:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: one.call("plan_and_answer", prompt=QUESTION))
+            await ollama.arrived()
+            tasks.cancel_scope.cancel()
+        yield one, two, one.progress.run_id
+
+
 async def test_a_run_is_followed_through_another_server(
     place: Place, ollama: ScriptedOllama
 ) -> None:
@@ -910,13 +924,7 @@ async def test_a_run_is_followed_through_another_server(
 async def test_a_run_that_goes_on_at_another_server_is_followed_where_it_was_interrupted(
     place: Place, ollama: ScriptedOllama
 ) -> None:
-    ollama.expect(Hang())
-    async with place.client() as one, place.client() as two:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: one.call("plan_and_answer", prompt=QUESTION))
-            await ollama.arrived()
-            tasks.cancel_scope.cancel()
-        run_id = one.progress.run_id
+    async with interrupted_at_one_of_two(place, ollama) as (one, two, run_id):
         left = await one.call("get_run", run_id=run_id)
         ollama.expect(found(ANSWER))
         done = await two.call("plan_and_answer", prompt=QUESTION, run_id=run_id)
@@ -951,13 +959,7 @@ async def test_a_run_that_is_being_ended_ends_though_its_caller_goes(
         await anyio.sleep(0.2)
         return found
 
-    ollama.expect(Hang())
-    async with place.client() as one, place.client() as two:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: one.call("plan_and_answer", prompt=QUESTION))
-            await ollama.arrived()
-            tasks.cancel_scope.cancel()
-        run_id = one.progress.run_id
+    async with interrupted_at_one_of_two(place, ollama) as (one, two, run_id):
         await one.call("get_run", run_id=run_id)
         monkeypatch.setattr(SqliteJournal, "_claim", slow_claim)
         async with anyio.create_task_group() as tasks:
@@ -980,13 +982,7 @@ async def test_a_run_that_is_cancelled_while_it_is_interrupted_is_cancelled(
         return await release(writer)
 
     monkeypatch.setattr(RunWriter, "release", slow_release)
-    ollama.expect(Hang())
-    async with place.client() as one, place.client() as two:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: one.call("plan_and_answer", prompt=QUESTION))
-            await ollama.arrived()
-            tasks.cancel_scope.cancel()
-        run_id = one.progress.run_id
+    async with interrupted_at_one_of_two(place, ollama) as (one, two, run_id):
         with anyio.fail_after(LONG):
             await releasing.wait()
         ended = await (two if elsewhere else one).call("cancel_run", run_id=run_id)
