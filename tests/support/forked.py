@@ -8,6 +8,7 @@ ends when their process does.
 import json
 import os
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -62,6 +63,7 @@ class _Forking(ForkingMixIn, UnixStreamServer):
     def service_actions(self) -> None:
         super().service_actions()
         if select.select([0], [], [], 0)[0]:  # the tests have ended
+            shutil.rmtree(Path(sys.argv[1]).parent)
             os._exit(0)
 
 
