@@ -195,7 +195,7 @@ async def test_another_process_shows_what_waits_and_answers_it(
             "add_note of notes (write: it adds or changes something) was approved: the user "
             "approved it with `planloom runs`.\n",
         )
-        assert noted(place.project) == [[LONG_TEXT, "nobody"]]
+    assert noted(place.project) == [[LONG_TEXT, "nobody"]]
 
 
 @pytest.mark.parametrize("on_terminal", [False, True])
