@@ -17,7 +17,7 @@ from planner.agent.tool_calls import Caller
 from planner.checks import validation
 from planner.checks.grounding import strings
 from planner.checks.guards.arguments import takes_path
-from planner.evidence import renaming, rewriting
+from planner.evidence import best_edits, renaming, rewriting
 from planner.evidence.listing import paths_in
 from planner.evidence.passages import split_lines
 from planner.evidence.rewriting import Change, Edit
@@ -99,7 +99,7 @@ class Editor:
                     each
                     for each in made
                     if any(
-                        rewriting.related(edit, query)
+                        best_edits.related(edit, query)
                         for edit in rewriting.edits(path, text, [each])
                     )
                 ]
@@ -107,7 +107,7 @@ class Editor:
             if more := taken & {*tokens(request)} & _outside(text, parts):
                 self.best.unsure = f"{path} has {', '.join(sorted(more))} in other places, too"
         if not (names or paths_in(request)):
-            kept = rewriting.likeliest(self._edits(changed), self._texts, query)
+            kept = best_edits.likeliest(self._edits(changed), self._texts, query)
             if left := [path for path, some in changed.items() if some and path not in kept]:
                 self.best.unsure = f"{', '.join(left)} may have to be changed as well"
             changed = {path: changed[path] for path in kept}

@@ -16,7 +16,7 @@ from rapidfuzz import fuzz
 
 from planner.evidence.passages import of_file, split_lines
 from planner.evidence.ranking import indentation, ranked
-from planner.evidence.words import tokens, words
+from planner.evidence.words import tokens
 from planner.passage import Passage
 
 MAX_REWRITTEN_CHARS = 1200
@@ -191,8 +191,8 @@ def _merged(changed: Iterable[Change]) -> list[Change]:
 
 def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
     """The lines from and to which something else stands, and what does."""
-    plain = [line.strip() for line in before]
-    matcher = SequenceMatcher(None, plain, [line.strip() for line in after], autojunk=False)
+    plain, written = _compared(before, after)
+    matcher = SequenceMatcher(None, plain, written, autojunk=False)
     common = [
         each for each in matcher.get_matching_blocks() if any(plain[each.a : each.a + each.size])
     ]
@@ -204,7 +204,7 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
     codes = matcher.get_opcodes()
     still = _still(before, after, common)
     changes = [each for each in codes if each[0] != "equal"]
-    runs = [[line.strip() for line in after[start:stop]] for *_, start, stop in changes]
+    runs = [written[start:stop] for *_, start, stop in changes]
     moved = _moved(before, after, still, changes, range(begin, end))
     indent = ("", "")
     for kind, first, last, start, stop in codes:
@@ -225,6 +225,17 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
         new = [_indented(line, *indent) for line in after[start:stop]]
         if any(plain[first:last]) or any(line.strip() for line in new):
             yield Change(first, last, new)
+
+
+def _compared(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Both texts' lines as they are compared: without their indentation, unless what was written
+    has that of the file. Then an end such as `}` that is new is not taken for one further out."""
+    bare, exact = (
+        [[*map(way, lines)] for lines in (before, after)] for way in (str.strip, str.rstrip)
+    )
+    again = (line for line in exact[1] if line.strip() in bare[0] and re.search(r"\w", line))
+    plain, written = exact if all(line in exact[0] for line in again) else bare
+    return plain, written
 
 
 def _stands_elsewhere(plain: Sequence[str], gone: range, runs: Sequence[Sequence[str]]) -> bool:
@@ -349,25 +360,6 @@ def _is_twice(old: str, text: str) -> bool:
     return text.find(old) != text.rfind(old)
 
 
-def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> list[str]:
-    """The file, or files, whose edits bring most words of the query into it which none of the texts
-    has; then of those whose replaced lines, and then, where no edit brings such a word, whose text
-    has most of its words. In a file where nothing has to change, a small model changes something
-    else."""
-    asked = {*words(query)}
-    held = {path: asked & {*words(text)} for path, text in texts.items()}
-    new = asked.difference(*held.values())
-
-    def score(edit: Edit) -> tuple[int, int, int]:
-        lost, added = ({*words("\n".join(some))} for some in (edit.lost, edit.added))
-        brought = len(new & added)
-        return brought, len(asked & lost), 0 if brought else len(held[edit.path])
-
-    scored = [(score(each), each.path) for each in found]
-    best = max(scored, default=(None, ""))[0]
-    return list(dict.fromkeys(path for reached, path in scored if reached == best))
-
-
 def by_file(found: Sequence[Edit]) -> list[tuple[str, list[Edit]]]:
     """The edits of each file together."""
     return [
@@ -385,10 +377,3 @@ def fence(found: Sequence[Edit]) -> str:
         for line in some
     ]
     return "\n".join(["```diff", *lines, "```"])
-
-
-def related(edit: Edit, query: str) -> bool:
-    """Whether an edit has a word of the query: a model that has nothing to change changes
-    something else."""
-    told = [edit.old, edit.new] if edit.added else edit.lost
-    return bool({*words("\n".join(told))} & {*words(query)})

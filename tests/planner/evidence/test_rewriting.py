@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.evidence.best_edits import likeliest, related
 from planner.evidence.renaming import renamed, renames, uses
 from planner.evidence.rewriting import (
     MAX_REWRITTEN_CHARS,
@@ -11,9 +12,7 @@ from planner.evidence.rewriting import (
     changes,
     edits,
     fence,
-    likeliest,
     parts,
-    related,
     whole,
 )
 from planner.passage import Passage
@@ -53,6 +52,12 @@ def test_a_line_is_replaced_where_it_stands() -> None:
     found = edited(TEXT, whole(PATH, TEXT), TEXT.replace("= 30", "= 25"))
     assert found == [Edit(PATH, "LIMIT = 30", "LIMIT = 25")]
     assert fence(found) == "```diff\n-LIMIT = 30\n+LIMIT = 25\n```"
+
+
+def test_what_closes_a_new_block_is_not_taken_for_the_end_of_what_it_stands_in() -> None:
+    text = "class A {\n  f() {\n    b();\n  }\n}\n"
+    written = "  f() {\n    b();\n    if (x) {\n      c();\n    }\n  }\n"
+    assert changed(written, text) == f"class A {{\n{written}}}\n"
 
 
 def test_a_line_that_stands_twice_is_replaced_with_what_stands_around_it() -> None:

@@ -1,0 +1,32 @@
+"""Which of the edits that a model has written fit a request."""
+
+from collections.abc import Mapping, Sequence
+
+from planner.evidence.rewriting import Edit
+from planner.evidence.words import words
+
+
+def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> list[str]:
+    """The file, or files, whose edits bring most words of the query into it which none of the texts
+    has; then of those whose replaced lines, and then, where no edit brings such a word, whose text
+    has most of its words. In a file where nothing has to change, a small model changes something
+    else."""
+    asked = {*words(query)}
+    held = {path: asked & {*words(text)} for path, text in texts.items()}
+    new = asked.difference(*held.values())
+
+    def score(edit: Edit) -> tuple[int, int, int]:
+        lost, added = ({*words("\n".join(some))} for some in (edit.lost, edit.added))
+        brought = len(new & added)
+        return brought, len(asked & lost), 0 if brought else len(held[edit.path])
+
+    scored = [(score(each), each.path) for each in found]
+    best = max(scored, default=(None, ""))[0]
+    return list(dict.fromkeys(path for reached, path in scored if reached == best))
+
+
+def related(edit: Edit, query: str) -> bool:
+    """Whether an edit has a word of the query: a model that has nothing to change changes
+    something else."""
+    told = [edit.old, edit.new] if edit.added else edit.lost
+    return bool({*words("\n".join(told))} & {*words(query)})
