@@ -95,13 +95,11 @@ class Editor:
                 written = await self.asker.rewrite(part)
                 new_names |= renaming.renames(part.text, written, {*tokens(request)})
                 made = rewriting.changes(text, part, renaming.renamed(written, new_names))
+                alone = ((each, rewriting.edits(path, text, [each])) for each in made)
                 changed[path] += [
                     each
-                    for each in made
-                    if any(
-                        best_edits.related(edit, query)
-                        for edit in rewriting.edits(path, text, [each])
-                    )
+                    for each, edits in alone
+                    if any(best_edits.related(edit, query) for edit in edits)
                 ]
             taken = _taken_away(rewriting.edits(path, text, changed[path])) - new_names.keys()
             if more := taken & {*tokens(request)} & _outside(text, parts):

@@ -261,8 +261,10 @@ class Source:
     def returned_by(self, iterations: Sequence[Iteration]) -> Iteration:
         """The call that returned it. A passage comes from one of all calls of a look-up: from that
         which was given its path, or else its text."""
+        if not self.place:
+            return self.made
         path = self.place.rpartition(":")[0]
-        calls = [each for each in iterations[self.made.number :: -1] if path and each.succeeded]
+        calls = [each for each in iterations[self.made.number :: -1] if each.succeeded]
         reads = (each for each in calls if path in strings(each.arguments))
         return next(chain(reads, (each for each in calls if path in each.result)), self.made)
 

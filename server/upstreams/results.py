@@ -70,8 +70,8 @@ def content_text(content: Iterable[mcp_types.ContentBlock], structured: Any) -> 
     text = "\n".join(_block_text(block, several) for block in blocks)
     if isinstance(structured, dict) and structured.keys() == {"result"}:
         structured = structured["result"]  # servers wrap what is not an object like this
-    binary = {block.data: _block_text(block) for block in blocks if isinstance(block, _BINARY)}
-    structured = each_text(structured, lambda value: binary.get(value, value))
+    if binary := {block.data: _block_text(block) for block in blocks if isinstance(block, _BINARY)}:
+        structured = each_text(structured, lambda value: binary.get(value, value))
     if structured is None or (text and _says(text, structured)):
         return text
     data = structured if isinstance(structured, str) else _json(structured)
