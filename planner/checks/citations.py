@@ -20,7 +20,6 @@ from planner.checks.claims import (
     is_value,
     lines_as_read,
 )
-from planner.checks.forms import FILE
 from planner.checks.grounding import (
     as_read,
     chosen,
@@ -294,8 +293,7 @@ def sources_of(state: RunState) -> Iterator[Source]:
             not any(quoted_in(quote, each[2]) for quote in state.quotes),
         )
     )
-    for number, each in enumerate(found):
-        yield Source(number, *each)
+    yield from (Source(number, *each) for number, each in enumerate(found))
 
 
 @dataclass(frozen=True)
@@ -307,12 +305,14 @@ class Subject:
 
     @cached_property
     def words(self) -> set[str]:
-        """Of the request, of what was searched for, and of the answer; no numbers."""
-        lookups = [each.arguments for each in self.state.iterations if each.by == "lookup"]
-        searched = [text for text in strings(lookups) if not FILE.fullmatch(text)]
-        searched += self.state.search
-        said = words("\n".join([self.state.user_words, *searched, self.answer]))
-        return {word for word in said if not word.isdigit()}
+        """Of the request, of what was searched for, and of the answer; no numbers. After files were
+        read, a look-up searches for names in them, which nobody asked about."""
+        said, read = [self.state.user_words, *self.state.search, self.answer], False
+        for each in self.state.iterations:
+            read |= bool(given_paths(each))
+            said += strings(each.arguments) if each.by == "lookup" and not read else ()
+            read &= not each.gathered
+        return {each for each in words("\n".join(said)) if not each.isdigit()}
 
     @cached_property
     def numbers(self) -> Sequence[str]:

@@ -224,6 +224,15 @@ def test_a_number_is_proved_by_a_name_that_stands_where_the_subject_does(
     assert unproved(state, "Cut lines have 600 characters.") == loose
 
 
+def test_a_name_that_was_looked_for_in_what_was_read_proves_no_number() -> None:
+    text = "STORED = Store(\n    max=60,\n\n\n    rate=parseFloat(readText, withSign, 90),\n)"
+    passages = [Passage(source="x.py", first=1, last=6, text=text)]
+    given = {"pattern": "stored|max"}, {"path": "x.py"}, {"pattern": "parseFloat|readText|withSign"}
+    looked = [Iteration(n, 0, "", "", by="lookup", arguments=each) for n, each in enumerate(given)]
+    looked[-1].gathered = PassagesGathered(iteration=2, query="", passages=passages)
+    assert unproved(RunState(iterations=looked), "At most 60 are stored.") == []
+
+
 @pytest.mark.parametrize(
     ("answer", "loose"),
     [
