@@ -61,6 +61,8 @@ _CLAIM = re.compile(
     rf"|{_QUOTATION}"
 )
 
+_STATED = re.compile(r"(?<![\w.])([^\W\d]\w*) *(?:= *| (?:[<>=!]=|[<>]) )-?\d+(?!\.?\w)")
+_COMPARED = re.compile(r"[<>=!]=|[<>]")
 _PROPER_NAME = re.compile(rf"[{UPPER}]\w*(?: [{UPPER}]\w*)*")
 _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
@@ -97,6 +99,13 @@ def claims(text: str) -> list[str]:
         bare = match.group().replace(BETWEEN, "").strip("`\"'“”„«»「」『』 \u00a0\u202f")
         found.setdefault(bare.rstrip(".,;:"))
     return [claim for claim in found if claim]
+
+
+def stated(answer: str, text: str) -> list[str]:
+    """What an answer says of names in a text as code does, without marks around it:
+    `MAX_SIZE = 90`, `n > 3`. A word of prose may stand before the sign of a value."""
+    said = (each for each in _STATED.finditer(answer) if holds(text, each[1]))
+    return [each[0] for each in said if is_name(each[1]) or _COMPARED.search(each[0])]
 
 
 def holds(text: str, claim: str) -> bool:

@@ -12,7 +12,7 @@ from planner.text import flat
 
 NEAR_LINES = 15
 """Lines between the names of a piece of code that a text has in another way."""
-_COMMENT = re.compile(r"(?<!:)(?:#|//).*")
+_COMMENT = re.compile(r"(?<!:)(?:#(?!\s*define\b)|//).*")
 _COMPARISON = re.compile(r"[<>=!]=|(?<![-=])[<>](?!=)")
 _CODE = re.compile(r"(?!.*(?:@|://))(?:.*[=()\[\]*<>+]|.*\w\.\w)")
 """A call, an expression or a member, and no address."""
@@ -116,7 +116,8 @@ def _beside(number: str, names: Sequence[str], text: str) -> bool:
     """Whether a number stands on a line with one of the names, without another number between."""
     name = rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)"
     alone = rf"(?<![\w.]){number}(?![\w.])"
-    return re.search(rf"{name}[^\d\n]*{alone}|{alone}[^\d\n]*{name}", text) is not None
+    between = r"(?:[^\W\d]\w*\b|[^\w\n])*"  # `UINT32_C(` has no number of its own
+    return re.search(rf"{name}{between}{alone}|{alone}{between}{name}", text) is not None
 
 
 def _one_or_the_other(claim: str, text: str) -> bool:

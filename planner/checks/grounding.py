@@ -18,6 +18,7 @@ from planner.checks.claims import (
     is_value,
     readings,
     repeats,
+    stated,
     without_lines,
     without_separators,
 )
@@ -121,6 +122,7 @@ def _unsaid(answer: str, text: str) -> list[str]:
 def _unheld(answer: str, text: str) -> list[str]:
     marks = _NUMBERED.findall(answer)
     wanted = claims(_NUMBERED.sub("", answer) if len(marks) > 1 else answer)
+    wanted += stated(answer, text)
     held = [claim for claim in wanted if holds(text, claim) or file_in(claim, text)]
     missing = [claim for claim in wanted if claim not in held]
     return [claim for claim in missing if not in_another_form(claim, answer, text, held)]

@@ -107,6 +107,13 @@ def test_two_answers_agree_if_one_claims_what_the_other_says(
         ),
         ("It is `2**attempt`.", "delay = 2 ** attempt", []),
         ('It says "requests are retried".', "Requests are\nretried.", []),
+        ("It is MAX_SIZE   = 90.", "MAX_SIZE = 90", []),
+        ("It is MAX_SIZE = 90.", "#define MAX_SIZE UINT32_C(90)", []),
+        ("It is MAX_SIZE = 90.", "MAX_SIZE = 30\nMAX_AGE = 90", ["MAX_SIZE = 90"]),
+        ("The default = 90.", "MAX_SIZE = 90 by default", []),
+        ("If delay > 0.", "if delay > 0:", []),
+        ("If delay == 0.", "if delay > 0:", ["delay == 0"]),
+        ("Any version >=3, or Node >= 3.", '"node": ">=3"', []),
     ],
 )
 def test_what_no_result_says(answer: str, text: str, missing: list[str]) -> None:
