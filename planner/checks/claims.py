@@ -40,6 +40,8 @@ _QUOTATION = "|".join(
 )
 """Between other marks than those of ASCII, which many languages put around words of their own: what
 has Latin letters is a quotation."""
+_BEFORE_RELEASE = r"\d+(?:\.\d+){2,}(?:[A-Za-z]\w*|-[A-Za-z]+\.?\d+)\b"
+"""A version that its letters tell from others: `5.1.4beta`, `2.0.0-rc.1`."""
 _CLAIM = re.compile(
     r"https?://[^\s)>\]\"'，。；：！？、（）「」『』《》【】“”]+"  # a URL
     r"|(?<![\w.-])(?=[\d./-]{0,99}[^\W\d])(?:[\w.-]+/)+[\w.-]+"  # a path
@@ -51,6 +53,7 @@ _CLAIM = re.compile(
     rf"|(?<!\d )\b(?:[{LOWER}]+|[{UPPER}][{LOWER}0-9]+)[{UPPER}]\w*\b"  # camelCase, and no unit
     rf"|\b[{UPPER}]{{2,}}[{LOWER}]{{2,}}\w*\b"  # HTTPServer, but not APIs
     r"|\b\d{4}-\d{2}-\d{2}(?!\d)"  # a date
+    rf"|(?:\b|(?<=\b[vV])){_BEFORE_RELEASE}"
     r"|\b0[xX][0-9A-Fa-f]+\b"
     rf"|(?:(?<!{LETTER})(?<![)\]}}])-)?(?<!\d\.)\b\d+(?:\.\d+)*\b(?!\.\d)"  # a number, a version
     rf"|\b(?:\d+(?:\.\d+)+|\d{{2,}})(?={_UNIT}\b)"  # the same with a unit; `2nd` is none
@@ -116,6 +119,8 @@ def holds(text: str, claim: str) -> bool:
         before, after = _AROUND_NUMBER
     elif _DATE.fullmatch(claim):
         before, after = _AROUND_DATE
+    elif re.fullmatch(_BEFORE_RELEASE, claim):
+        before = _AROUND_NUMBER[0]
     place = text.find(claim)
     while place >= 0:
         if before.match(text, place) and after.match(text, place + len(claim)):

@@ -114,6 +114,8 @@ def test_two_answers_agree_if_one_claims_what_the_other_says(
         ("If delay > 0.", "if delay > 0:", []),
         ("If delay == 0.", "if delay > 0:", ["delay == 0"]),
         ("Any version >=3, or Node >= 3.", '"node": ">=3"', []),
+        ("It is in 5.1.4alpha.", "since 5.1.4beta", ["5.1.4alpha"]),
+        ("It is in v2.0.0-rc.1.", "2.0.0-rc.2", ["2.0.0-rc.1"]),
     ],
 )
 def test_what_no_result_says(answer: str, text: str, missing: list[str]) -> None:
@@ -157,6 +159,7 @@ def test_what_stands_between_two_quotations_is_none() -> None:
         ("-5 of 1-5 in a.py:12-30", ["-5", "1", "5", "a.py", "12", "30"]),
         ("It waits 2.5s, then 0.5 s.", ["2.5", "0.5"]),
         ("Python3.11, V1.2.3, ubuntu22.04", ["Python3.11", "1.2.3", "ubuntu22.04"]),
+        ("5.1.4beta, v2.0.0-rc.1, 1.2.3-based", ["5.1.4beta", "2.0.0-rc.1", "1.2.3"]),
         ("见 https://example.com/docs。然后运行它", ["https://example.com/docs"]),
     ],
 )
