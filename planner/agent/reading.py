@@ -374,9 +374,17 @@ class Reader:
             same = agree(said, other, self.state.question)
             same = same or (tells(said, found) and tells(other, found))
             if same and not unsupported(self.state, said):
-                fuller = self.state.wants == "long answer" and len(other) > len(said)
+                fuller = self.claims_more(other, said)
                 return other if fuller and not unsupported(self.state, other) else said
         return None
+
+    def claims_more(self, answer: str, other: str) -> bool:
+        """Whether an answer says more than another one: where one of two holds what the other
+        claims, a number that stands in both may be a part of one alone."""
+        if self.state.wants == "long answer":
+            return len(answer) > len(other)
+        question = self.state.question
+        return len(beyond(answer, question)) > len(beyond(other, question))
 
     @property
     def more_to_read(self) -> bool:

@@ -1143,6 +1143,8 @@ CONFIG = "leave: 9214  # days off\nweekend: 37  # days off\n"
 @pytest.mark.parametrize(
     ("readings", "status", "answer"),
     [
+        (("6078", "MIN_AGE_DAYS = 6078"), "answered", "MIN_AGE_DAYS = 6078"),
+        (("MIN_AGE_DAYS = 6078", "6078"), "answered", "MIN_AGE_DAYS = 6078"),
         (("9214", "6078"), "partial", "6078"),
         (("6078", "It is set by Guide."), "partial", "6078"),
         (("9214", "37, as Guide says"), "partial", "9214"),
@@ -1154,10 +1156,10 @@ CONFIG = "leave: 9214  # days off\nweekend: 37  # days off\n"
         ),
     ],
 )
-async def test_of_readings_that_differ_the_one_with_a_number_about_the_question_is_kept(
+async def test_of_two_readings_the_one_that_says_most_about_the_question_is_kept(
     readings: tuple[str, str], status: str, answer: str, pool: DictionaryPool
 ) -> None:
-    """Where neither has one, both are guesses."""
+    """Where neither has a number that is about it, both are guesses."""
     pool.specs = [SEARCH, READ]
     pool.files = {"ages.py": AGES, "config.yaml": CONFIG}
     first, again = readings
