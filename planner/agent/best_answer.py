@@ -39,6 +39,10 @@ class BestAnswer:
         """Remember the best answer so far, and why it is not certain."""
         self.text, self.unsure = answer, unsure
 
+    def doubt(self, why: str) -> None:
+        """Say why the answer is not certain, besides what was said before."""
+        self.unsure = "; ".join(filter(None, [self.unsure, why]))
+
     def certain(self) -> Conclude | None:
         """The best answer so far, if nothing speaks against it."""
         return self.concluded(self.text) if self.text and self.unsure is None else None

@@ -53,6 +53,8 @@ class Editor:
         self._example: Arguments = {}
         self._path = ""
         """The name of its argument for the file."""
+        self._needed: list[ToolSpec] = []
+        """The tools that the request needs, as the model says, and that make no edits."""
         self._texts: dict[str, str] = {}
         """The files as they were, by their paths."""
 
@@ -67,6 +69,7 @@ class Editor:
         needed = await self.asker.changing_tools([tool.name for tool in changing])
         if chosen is None or not {*able} & {*needed}:
             return False
+        self._needed = [self.asker.tools[name] for name in needed if name not in able]
         tool = able[chosen]
         example = validation.coerced(await self.asker.edit_call(tool), tool.input_schema)
         texts = list(strings(example))
@@ -74,7 +77,13 @@ class Editor:
             texts.count(OLD) == texts.count(NEW) == 1
         ):
             return False
-        self.tool, self._example, self._path = tool, example, _paths(tool)[0]
+        self.tool, self._path = tool, _paths(tool)[0]
+        # A switch that nobody asked for stays as its tool has it: a preview, or all places at once.
+        self._example = {
+            name: value
+            for name, value in example.items()
+            if name in tool.required or not isinstance(value, bool)
+        }
         return True
 
     async def edits(self) -> list[Edit]:
@@ -89,32 +98,49 @@ class Editor:
             text = self._texts[path] = await self.gatherer.text(path) or ""
             if new_names.keys() & {*tokens(text)}:  # uses are found without a model
                 continue
-            changed[path] = []
+            changed[path], left = [], list[str]()
             parts = rewriting.parts(path, text, query, names)
             for part in parts:
-                written = await self.asker.rewrite(part)
+                written, whole = await self.asker.rewrite(part)
                 new_names |= renaming.renames(part.text, written, {*tokens(request)})
                 made = rewriting.changes(text, part, renaming.renamed(written, new_names))
-                alone = ((each, rewriting.edits(path, text, [each])) for each in made)
-                changed[path] += [
-                    each
-                    for each, edits in alone
-                    if any(best_edits.related(edit, query) for edit in edits)
+                alone = [
+                    (each, edit) for each in made for edit in rewriting.edits(path, text, [each])
                 ]
+                fitting = best_edits.fitting([edit for _, edit in alone], query)
+                changed[path] += [each for each, edit in alone if edit in fitting]
+                left += [edit.shown for _, edit in alone if edit not in fitting]
+                if not whole:
+                    self.best.doubt(f"what was written for {path} was cut off")
+            if changed[path] and left:
+                told = shortened(flat("; ".join(left)), MAX_STEP_CHARS)
+                self.best.doubt(f"left out in {path}, without a word of the request: {told}")
             taken = _taken_away(rewriting.edits(path, text, changed[path])) - new_names.keys()
             if more := taken & {*tokens(request)} & _outside(text, parts):
-                self.best.unsure = f"{path} has {', '.join(sorted(more))} in other places, too"
+                self.best.doubt(f"{path} has {', '.join(sorted(more))} in other places, too")
         if not (names or paths_in(request)):
             kept = best_edits.likeliest(self._edits(changed), self._texts, query)
-            if left := [path for path, some in changed.items() if some and path not in kept]:
-                self.best.unsure = f"{', '.join(left)} may have to be changed as well"
+            if others := [path for path, some in changed.items() if some and path not in kept]:
+                self.best.doubt(f"{', '.join(others)} may have to be changed as well")
             changed = {path: changed[path] for path in kept}
         using = [path for name in new_names for path in await self.gatherer.holding(name)]
         for path in dict.fromkeys(using):
             text = self._texts[path] = await self.gatherer.text(path) or ""
             before = changed.setdefault(path, [])
             changed[path] = [*before, *renaming.uses(text, new_names, before)]
+        for path, some in changed.items():
+            if not some and _named_in(request, path):
+                self.best.doubt(f"no change was found for {path}")
+        if besides := self._besides(request):
+            self.best.doubt(f"{', '.join(besides)} may be needed as well")
         return self._edits(changed)
+
+    def _besides(self, request: str) -> list[str]:
+        """The other tools that the request needs, as the model says. One that could write a file
+        too counts only if the request names a file that is not there."""
+        named_ = {name for path in self._texts for name in _named_in(request, path)}
+        writes = () if {*paths_in(request)} - named_ else [*filter(_writes, self._needed)]
+        return [tool.name for tool in self._needed if tool not in writes]
 
     def _edits(self, changed: Mapping[str, Sequence[Change]]) -> list[Edit]:
         """The edits that make the changes of these files."""
@@ -142,21 +168,23 @@ class Editor:
             for path, changed in files
         }
         self.steps.plan([*steps.values()], dict.fromkeys(steps.values(), tool))
+        shown: list[str] = []
         for path, changed in files:
             await self.steps.start(steps[path])
             for arguments in calls[path]:
                 call = Call(prompt=steps[path], tool=tool)
                 await self.caller.call(call, given=arguments)
-            stands = await self.stands(changed)
-            if not stands:
-                self.best.unsure = f"{path} does not show the change"
-            self.steps.end(success=stands)
+            done = [each for each in changed if self.made(each)]
+            differing = await self.differing(done) if done else []
+            if differing:
+                self.best.doubt(f"{path} is not as the change was to leave it")
+            self.steps.end(success=done == changed and not differing)
+            if done and (made := [each for each in differing or done if each.lost or each.added]):
+                shown.append(f"{path}\n{rewriting.fence(made)}")
             if path != files[-1][0]:
                 self.budget.hold()
-        done = [each for each in found if self.made(each)]
-        by_file = rewriting.by_file(done or found)
-        shown = (f"{path}\n{rewriting.fence(changed)}" for path, changed in by_file)
-        return FromRecord(final_answer="\n\n".join(shown))
+        unchanged = f"No change is seen in {', '.join(steps)}."
+        return FromRecord(final_answer="\n\n".join(shown) or unchanged)
 
     def made(self, edit: Edit) -> bool:
         """Whether a call has made this edit."""
@@ -164,17 +192,18 @@ class Editor:
         texts = [{*strings(each.arguments)} for each in calls]
         return any({edit.path, edit.old, edit.new} <= each for each in texts)
 
-    async def stands(self, found: Sequence[Edit]) -> bool:
-        """Whether the file has these edits, now that it is read again."""
-        path = found[0].path
-        text, wanted = await self.gatherer.text(path) or "", self._texts.get(path, "")
-        for each in found:
+    async def differing(self, made: Sequence[Edit]) -> list[Edit]:
+        """The file before and after these edits of it, where it reads otherwise than they leave it;
+        empty where it does not. A tool may change other places as well, or none and call that a
+        success."""
+        path, before = made[0].path, self._texts[made[0].path]
+        text, wanted = await self.gatherer.text(path), before
+        if text is None:
+            return [*made]
+        for each in made:
             wanted = wanted.replace(each.old, each.new, 1)
-        return all(
-            (each.new in text or each.new not in wanted)
-            and (each.old not in text or each.old in wanted)
-            for each in found
-        )
+        same = _plain(text) == _plain(wanted)
+        return [] if same else [Edit(path, _plain(before), _plain(text))]
 
     def calls(self, found: Sequence[Edit]) -> list[Arguments]:
         """The arguments of the calls that make these edits of one file: of a single call where the
@@ -224,6 +253,21 @@ class Editor:
 
 def _paths(tool: ToolSpec) -> list[str]:
     return [name for name in tool.required if takes_path(name)]
+
+
+def _writes(tool: ToolSpec) -> bool:
+    """Whether a tool could take a file's path and a text for it."""
+    return bool(_paths(tool)) and len([*validation.texts(tool.input_schema)]) > len(_paths(tool))
+
+
+def _named_in(request: str, path: str) -> list[str]:
+    """How a request names a file: by its path, or the end of it."""
+    return [name for name in paths_in(request) if f"/{path}".endswith(f"/{name}")]
+
+
+def _plain(text: str) -> str:
+    """A text as it is compared: tools show the ends of its lines, and of itself, in their way."""
+    return "\n".join(line.rstrip() for line in split_lines(text)).rstrip()
 
 
 def _taken_away(made: Sequence[Edit]) -> set[str]:

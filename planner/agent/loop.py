@@ -209,7 +209,7 @@ class _Run:
         except ModelError as error:
             if self.best.text is None:
                 return self.ending.without_model(str(error))
-            self.best.unsure = "; ".join(filter(None, [self.best.unsure, str(error)]))
+            self.best.doubt(str(error))
         if conclusion is None and self.best.text:
             conclusion = self.best.concluded(self.best.text)
             reason = reason or self.best.unsure

@@ -12,6 +12,7 @@ from planner.checks import lenient, schemas
 from planner.checks.claims import only_repeats
 from planner.checks.guards import repeats
 from planner.events import ResultAssessed, Role
+from planner.evidence.passages import split_lines
 from planner.grammar import Schema, reaches_bound, unbounded
 from planner.passage import Passage
 from planner.prompts import questions
@@ -114,12 +115,18 @@ class Asker:
         )
         return list(dict.fromkeys(said.files))
 
-    async def rewrite(self, part: Passage) -> str:
-        """A part of a file as the request wants it; something else where nothing has to change."""
+    async def rewrite(self, part: Passage) -> tuple[str, bool]:
+        """A part of a file as the request wants it, or something else where nothing has to change;
+        and whether it is whole. If it was cut off, it goes up to the last line that the part has:
+        what is new after that may lack its end."""
         question = questions.rewrite(self.state, part)
         reply = await self.calls.chat("rewrite", question, None, REWRITE_TOKENS)
         written = as_it_was(lenient.block_in(reply.text, fences="```" in part.text), part.text)
-        return written.rpartition("\n")[0] if reply.finish == "length" else written
+        if reply.finish != "length":
+            return written, True
+        lines, own = split_lines(written), {*filter(None, split_lines(part.text))}
+        copied = [number for number, line in enumerate(lines, 1) if line in own]
+        return "\n".join(lines[: max(copied, default=0)]), False
 
     async def editing_tool(self, names: Sequence[str]) -> str | None:
         """The tool that replaces texts in files, out of these."""

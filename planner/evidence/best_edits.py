@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from planner.evidence.rewriting import Edit
-from planner.evidence.words import words
+from planner.evidence.words import tokens, words
 
 
 def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> list[str]:
@@ -25,8 +25,24 @@ def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> li
     return list(dict.fromkeys(path for reached, path in scored if reached == best))
 
 
-def related(edit: Edit, query: str) -> bool:
-    """Whether an edit has a word of the query: a model that has nothing to change changes
-    something else."""
-    told = [edit.old, edit.new] if edit.added else edit.lost
-    return bool({*words("\n".join(told))} & {*words(query)})
+def fitting(found: Sequence[Edit], query: str) -> list[Edit]:
+    """The edits that have a word of the query, and those that use a name which these bring: a model
+    that has nothing to change changes something else."""
+    kept = [each for each in found if {*words(_told(each))} & {*words(query)}]
+    while more := [
+        each
+        for each in found
+        if each not in kept
+        and _brought(each) & {name for other in kept for name in _brought(other)}
+    ]:
+        kept += more
+    return [each for each in found if each in kept]
+
+
+def _told(edit: Edit) -> str:
+    return "\n".join([edit.old, edit.new] if edit.added else edit.lost)
+
+
+def _brought(edit: Edit) -> set[str]:
+    """The names, as they are spelled, that an edit brings; a number may stand for anything."""
+    return {each for each in {*tokens(edit.new)} - {*tokens(edit.old)} if not each.isdigit()}

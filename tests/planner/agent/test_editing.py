@@ -37,6 +37,7 @@ EDIT = ToolSpec(
         "properties": {
             "path": {"type": "string"},
             "edits": {"type": "array", "items": {"$ref": "#/$defs/Edit"}},
+            "preview": {"type": "boolean", "default": False},
         },
         "required": ["path", "edits"],
         "$defs": {
@@ -52,7 +53,11 @@ EDIT = ToolSpec(
 SWAP = spec("swap", "file_path", "needle", "repl", safety=Safety.WRITE)
 GATES = "OPEN_HOURS = 8\n\n\ndef open_gate(name):\n    return name\n"
 USE = "from gates import open_gate\n\nopen_gate('north')\n"
-SHOWN = {"path": "some.txt", "edits": [{"before": "OLD_TEXT", "after": "NEW_TEXT"}]}
+SHOWN = {
+    "path": "some.txt",
+    "edits": [{"before": "OLD_TEXT", "after": "NEW_TEXT"}],
+    "preview": True,
+}
 
 
 class Files(DictionaryPool):
@@ -68,6 +73,16 @@ class Files(DictionaryPool):
             assert self.files[path].count(old) == 1
             self.files[path] = self.files[path].replace(old, new)
         return ToolResult(outcome=Outcome.SUCCESS, text="Done.")
+
+
+class Careless(Files):
+    """Each change is made in another place as well."""
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        result = await super().call(tool, arguments)
+        if not tool.read_only:
+            self.files["gates.py"] = self.files["gates.py"].replace("return name", "return 9")
+        return result
 
 
 def files(*tools: ToolSpec) -> Files:
@@ -249,8 +264,21 @@ async def test_a_change_that_the_file_does_not_show_is_not_certain() -> None:
     pool = files(EDIT)
     pool.results["edit_file"] = ["Done."]
     ran = await hours(pool)
-    assert ran.state.status == "partial"
-    assert "gates.py does not show the change" in (ran.state.reason or "")
+    assert (ran.state.status, ran.state.reason) == (
+        "partial",
+        "gates.py is not as the change was to leave it",
+    )
+    assert ran.state.answer == "No change is seen in gates.py."
+
+
+async def test_what_a_tool_has_changed_besides_is_told_and_shown() -> None:
+    pool = Careless({"gates.py": GATES}, specs=[SEARCH, READ, EDIT])
+    ran = await hours(pool)
+    assert (ran.state.status, ran.state.reason) == (
+        "partial",
+        "gates.py is not as the change was to leave it",
+    )
+    assert {"-    return name", "+    return 9"} <= {*ran.state.answer.splitlines()}
 
 
 async def test_where_nothing_would_change_calls_are_planned() -> None:
@@ -392,7 +420,7 @@ async def test_only_files_that_are_there_are_written_again(prompt: str) -> None:
 async def test_what_has_nothing_to_do_with_the_request_stays() -> None:
     pool = files(EDIT)
     written = GATES.replace("= 8", "= 9").replace("return name", "return 'north'")
-    await planned(
+    ran = await planned(
         *about("OPEN_HOURS"),
         rewritten(written),
         pool=pool,
@@ -400,6 +428,84 @@ async def test_what_has_nothing_to_do_with_the_request_stays() -> None:
         **ALLOWED,
     )
     assert pool.files["gates.py"] == GATES.replace("= 8", "= 9")
+    assert (ran.state.status, ran.state.reason) == snapshot(
+        (
+            "partial",
+            "left out in gates.py, without a word of the request: return name → return 'north'",
+        )
+    )
+
+
+async def test_what_uses_a_name_that_an_edit_brings_is_changed_with_it() -> None:
+    pool = files(EDIT)
+    written = f"import sys\n\nout = sys.stderr\n{GATES}"
+    written = written.replace("return name", "return out.write(name)")
+    ran = await planned(
+        *about("OPEN_HOURS", "stderr"),
+        rewritten(written),
+        pool=pool,
+        prompt="Let gates.py use stderr",
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == written
+    assert ran.state.status == "answered"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "needed", "status"),
+    [
+        ("Set OPEN_HOURS to 9", "write_file", "answered"),
+        ("Set OPEN_HOURS to 9, and say so in docs/hours.md", "write_file", "partial"),
+        ("Set OPEN_HOURS to 9, and tell the keeper", "tell", "partial"),
+    ],
+)
+async def test_another_tool_that_the_request_needs_is_told(
+    prompt: str, needed: str, status: str
+) -> None:
+    tell = spec("tell", "whom", "text", safety=Safety.WRITE)
+    read, tool, _, *rest = about("OPEN_HOURS")
+    ran = await planned(
+        *(read, tool, {"tools": ["edit_file", needed]}, *rest),
+        rewritten(GATES.replace("= 8", "= 9")),
+        pool=files(EDIT, WRITE, tell),
+        prompt=prompt,
+        **ALLOWED,
+    )
+    reason = None if status == "answered" else f"{needed} may be needed as well"
+    assert (ran.state.status, ran.state.reason) == (status, reason)
+
+
+async def test_a_file_that_the_request_names_and_that_stays_is_told() -> None:
+    ran = await planned(
+        *about("open_gate", files=["gates.py", "use.py"]),
+        rewritten(GATES.replace("return name", "return None")),
+        Unconstrained("NOTHING"),
+        pool=files(EDIT),
+        prompt="Return None from open_gate in gates.py, and do not print it in use.py",
+        **ALLOWED,
+    )
+    assert (ran.state.status, ran.state.reason) == (
+        "partial",
+        "no change was found for use.py",
+    )
+
+
+async def test_what_was_cut_off_is_written_up_to_what_the_file_has() -> None:
+    pool = files(EDIT)
+    begun = "\n\ndef close_gate(name):\n    for each in name"
+    ran = await planned(
+        *about("OPEN_HOURS", "close_gate"),
+        Unconstrained(f"```python\n{GATES.replace('= 8', '= 9')}{begun}"),
+        pool=pool,
+        prompt="Set OPEN_HOURS to 9, and add close_gate",
+        reply_fields={"finish": "length"},
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == GATES.replace("= 8", "= 9")
+    assert (ran.state.status, ran.state.reason) == (
+        "partial",
+        "what was written for gates.py was cut off",
+    )
 
 
 async def test_a_change_may_take_all_calls_that_there_are() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.evidence.best_edits import likeliest, related
+from planner.evidence.best_edits import fitting, likeliest
 from planner.evidence.renaming import renamed, renames, uses
 from planner.evidence.rewriting import (
     MAX_REWRITTEN_CHARS,
@@ -284,7 +284,7 @@ def test_of_several_files_the_one_is_changed_that_the_request_is_about() -> None
     alike = [Edit(path, "<h1>Acme</h1>", "<h1>Globex</h1>") for path in ("a.html", "b.html")]
     texts = {"a.html": "replace everywhere\n<h1>Acme</h1>", "b.html": "<h1>Acme</h1>"}
     assert likeliest(alike, texts, "Replace Acme by Globex everywhere") == [*texts]
-    assert not related(Edit("a.py", "return home", "return world"), query)
+    assert fitting([Edit("a.py", "return home", "return world"), wanted], query) == [wanted]
 
 
 def test_many_renamed_lines_are_told_apart() -> None:
