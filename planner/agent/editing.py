@@ -6,6 +6,7 @@ is called, with marks in the place of the texts. What uses a definition that has
 follows without a model.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,11 +20,12 @@ from planner.checks.grounding import strings
 from planner.checks.guards.arguments import takes_path
 from planner.evidence import best_edits, renaming, rewriting
 from planner.evidence.listing import paths_in
-from planner.evidence.passages import split_lines
+from planner.evidence.passages import file_text, split_lines
 from planner.evidence.rewriting import Change, Edit
 from planner.evidence.words import named, tokens
 from planner.passage import Passage
 from planner.protocol import Call, FromRecord
+from planner.state import Iteration
 from planner.text import flat, shortened
 from planner.tools import Arguments, ToolSpec
 
@@ -116,7 +118,7 @@ class Editor:
                 told = shortened(flat("; ".join(left)), MAX_STEP_CHARS)
                 self.best.doubt(f"left out in {path}, without a word of the request: {told}")
             taken = _taken_away(rewriting.edits(path, text, changed[path])) - new_names.keys()
-            if more := taken & {*tokens(request)} & _outside(text, parts):
+            if more := taken & {*tokens(request)} & {*tokens(_outside(text, parts))}:
                 self.best.doubt(f"{path} has {', '.join(sorted(more))} in other places, too")
         if not (names or paths_in(request)):
             kept = best_edits.likeliest(self._edits(changed), self._texts, query)
@@ -205,6 +207,45 @@ class Editor:
         same = _plain(text) == _plain(wanted)
         return [] if same else [Edit(path, _plain(before), _plain(text))]
 
+    async def look_again(self) -> None:
+        """Read the files once more that planned calls were to change. A tool may say in its own
+        words that it did not, and a model may write a whole file of which it was shown a part."""
+        for path, before in self._read_before().items():
+            if not any(self._writes_to(each, path, before) for each in self.state.part_iterations):
+                continue
+            text = await self.gatherer.text(path)
+            if text is not None and _plain(text) == _plain(before):
+                self.best.doubt(f"{path} reads as it did before")
+            elif text is not None and self._lost_unseen(path, before, text):
+                self.best.doubt(f"{path} has lost lines that the model was not shown")
+
+    def _read_before(self) -> dict[str, str]:
+        """The files that were looked up before the first change, by their paths."""
+        found: dict[str, str] = {}
+        for each in self.state.part_iterations:
+            if each.changes:
+                break
+            if each.by == "lookup" and each.succeeded and each.tool == self.gatherer.reader:
+                found.setdefault(next(iter(each.arguments.values())), file_text(each.result))
+        return found
+
+    def _writes_to(self, call: Iteration, path: str, text: str) -> bool:
+        """Whether a call may have put into a file a text that is about it: the only file that it
+        names is this one, or a patch in it does."""
+        places = [value for name, value in call.arguments.items() if takes_path(name)]
+        given = [each for each in strings(call.arguments) if each not in places]
+        named_ = all(each == path or f"{each}".endswith(f"/{path}") for each in places)
+        patched = any("\n" in each and path in each for each in given)
+        about = {*tokens("\n".join(given))} & {*tokens(text)}
+        return bool(call.changed and named_ and (places or patched) and about)
+
+    def _lost_unseen(self, path: str, before: str, text: str) -> bool:
+        """Whether a file is shorter by lines that stood in none of the passages."""
+        shown = [each for each in self.state.passages if each.source == path]
+        unseen = Counter(filter(None, _plain(_outside(before, shown)).split("\n")))
+        left = _plain(text).split("\n")
+        return len(left) < len(_plain(before).split("\n")) and bool(unseen - Counter(left))
+
     def calls(self, found: Sequence[Edit]) -> list[Arguments]:
         """The arguments of the calls that make these edits of one file: of a single call where the
         tool takes a list of them."""
@@ -279,8 +320,8 @@ def _taken_away(made: Sequence[Edit]) -> set[str]:
     return {word for word in lost - added if not word.isdigit()}
 
 
-def _outside(text: str, parts: Sequence[Passage]) -> set[str]:
-    """The words of a file that are in none of these parts of it."""
+def _outside(text: str, parts: Sequence[Passage]) -> str:
+    """The lines of a file that are in none of these parts of it."""
     within = {number for each in parts for number in range(each.first, each.last + 1)}
     lines = enumerate(split_lines(text), 1)
-    return {*tokens("\n".join(line for number, line in lines if number not in within))}
+    return "\n".join(line for number, line in lines if number not in within)

@@ -98,6 +98,12 @@ class Gatherer:
         """Whether other words may lead to other passages."""
         return self.search is not None or self.files.tools is not None
 
+    @property
+    def reader(self) -> str | None:
+        """The name of the tool that reads a file, if one is known."""
+        read = self.read or (self.files.tools and self.files.tools[1])
+        return read.name if read else None
+
     async def gather(
         self, question: str, more: Sequence[str] = (), *, afresh: bool = False
     ) -> list[Passage]:

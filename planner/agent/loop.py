@@ -352,4 +352,6 @@ class _Run:
         self.asker.may_change = True
         if passages and await self.editor.ready() and (edits := await self.editor.edits()):
             return await self.editor.make(edits)
-        return await self.planner.follow_plan()
+        conclusion = await self.planner.follow_plan()
+        await self.editor.look_again()
+        return conclusion

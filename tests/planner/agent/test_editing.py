@@ -363,6 +363,41 @@ async def test_a_request_that_is_not_met_by_replacing_texts_is_planned(
     assert ran.state.status == "answered"
 
 
+LONG = f"OPEN_HOURS = 8\n{GATES * 100}"
+SET = {"path": "gates.py", "text": "OPEN_HOURS = 9"}
+
+
+@pytest.mark.parametrize(
+    ("given", "left", "reason"),
+    [
+        (SET, LONG, "gates.py reads as it did before"),
+        ({"text": "+++ gates.py\n-OPEN_HOURS\n"}, LONG, "gates.py reads as it did before"),
+        (SET, "OPEN_HOURS = 9\n", "gates.py has lost lines that the model was not shown"),
+        (SET, LONG.replace("= 8", "= 9"), None),
+        ({"path": "gates.py", "text": "keeper@example.com"}, LONG, None),
+        ({"path": "old/hours.py", "text": "OPEN_HOURS = 8"}, LONG, None),
+    ],
+)
+async def test_files_are_read_again_after_planned_calls(
+    given: dict[str, str], left: str, reason: str | None
+) -> None:
+    class Saying(Files):
+        async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+            if tool.name == "patch":
+                self.files["gates.py"] = left
+            return await super().call(tool, arguments)
+
+    patch = spec("patch", "path?", "text", safety=Safety.WRITE)
+    results: dict[str, list[str | ToolResult]] = {"patch": ["The project is locked."]}
+    ran = await planned(
+        *(Fast(deed("OPEN_HOURS")), plan("patch"), given, was_done("It was done.")),
+        pool=Saying({"gates.py": LONG}, specs=[SEARCH, READ, LIST, patch], results=results),
+        prompt="Set OPEN_HOURS to 9 in gates.py, keeper@example.com, as in old/hours.py",
+        **ALLOWED,
+    )
+    assert (ran.state.status, ran.state.reason) == ("partial" if reason else "answered", reason)
+
+
 async def test_a_change_that_became_possible_is_made() -> None:
     create = spec("create_folder", "path", safety=Safety.WRITE)
     pool = files(WRITE, create)
