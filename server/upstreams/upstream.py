@@ -222,7 +222,9 @@ class Upstream:
         text = results.content_text(result.content, result.structured_content)
         if self.settings.lines_from == 0 and not tool.verbatim:
             text = results.lines_from_one(text)
-        text = results.cut(self._redactor.redact_output(clean(text)))
+        # What is added to a file has to have the ends of lines that the file has.
+        parts = text.split("\r\n") if tool.file_argument else [text]
+        text = results.cut(self._redactor.redact_output("\r\n".join(map(clean, parts))))
         failed = result.is_error or any(re.match(p, text) for p in self.settings.error_texts)
         return ToolResult(outcome=Outcome.FAILURE if failed else Outcome.SUCCESS, text=text)
 

@@ -133,6 +133,13 @@ second
         assert result.text.endswith("x\n[cut here: 10 of 2000010 characters left out]")
 
 
+async def test_the_text_of_a_file_keeps_the_ends_of_its_lines(make: MakePool) -> None:
+    async with make(up={"tools": {"say": {"file_argument": "text"}}}) as pool:
+        await pool.ready(LONG)
+        result = await call(pool, "say", text="\x1b[31mred\x1b[0m\r\nline\x00\u202e\r\n\r")
+        assert result.text == "red\r\nline\r\n\n"
+
+
 async def test_what_does_not_exist_is_answered_with_the_nearest_names(make: MakePool) -> None:
     async with make(up={"deny": ["write_*"]}) as pool:
         await pool.ready(LONG)
