@@ -8,6 +8,7 @@ follows without a model.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from planner.agent.best_answer import BestAnswer
@@ -57,6 +58,8 @@ class Editor:
         """The name of its argument for the file."""
         self._needed: list[ToolSpec] = []
         """The tools that the request needs, as the model says, and that make no edits."""
+        self._names: dict[str, str] = {}
+        """The definitions that get another name, with it."""
         self._texts: dict[str, str] = {}
         """The files as they were, by their paths."""
 
@@ -95,7 +98,7 @@ class Editor:
         names = named(request)
         files = await self._files(request)
         changed: dict[str, list[Change]] = {}
-        new_names: dict[str, str] = {}
+        new_names = self._names = dict[str, str]()
         for path in files:
             text = self._texts[path] = await self.gatherer.text(path) or ""
             if new_names.keys() & {*tokens(text)}:  # uses are found without a model
@@ -130,12 +133,23 @@ class Editor:
             text = self._texts[path] = await self.gatherer.text(path) or ""
             before = changed.setdefault(path, [])
             changed[path] = [*before, *renaming.uses(text, new_names, before)]
+        self._doubt_names(new_names, files)
         for path, some in changed.items():
             if not some and _named_in(request, path):
                 self.best.doubt(f"no change was found for {path}")
         if besides := self._besides(request):
             self.best.doubt(f"{', '.join(besides)} may be needed as well")
         return self._edits(changed)
+
+    def _doubt_names(self, names: Mapping[str, str], defining: Sequence[str]) -> None:
+        """Doubt new names in the place of what may be something else of the same name."""
+        used = "\n".join(self._texts.values())
+        others = [
+            *(each for p in defining for each in renaming.foreign(p, self._texts[p], names, used)),
+            *(path for path in self._texts if PurePosixPath(path).stem in names),
+        ]
+        if others:
+            self.best.doubt(f"{', '.join(dict.fromkeys(others))} may be something else")
 
     def _besides(self, request: str) -> list[str]:
         """The other tools that the request needs, as the model says. One that could write a file
@@ -185,6 +199,9 @@ class Editor:
                 shown.append(f"{path}\n{rewriting.fence(made)}")
             if path != files[-1][0]:
                 self.budget.hold()
+        for name in self._names if self.gatherer.search else ():  # a search may be cut off
+            if left := await self.gatherer.holding(name):
+                self.best.doubt(f"{name} still stands in {', '.join(left)}")
         unchanged = f"No change is seen in {', '.join(steps)}."
         return FromRecord(final_answer="\n\n".join(shown) or unchanged)
 

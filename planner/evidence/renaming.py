@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from planner.evidence.passages import split_lines
-from planner.evidence.ranking import defined_in
+from planner.evidence.ranking import defined_in, indentation
 from planner.evidence.rewriting import Change
+from planner.evidence.words import tokens
 
 
 def renames(text: str, written: str, asked: set[str]) -> dict[str, str]:
@@ -26,6 +27,18 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
         return text
     old = rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)"
     return re.sub(old, lambda found: names[found[0]], text)
+
+
+def foreign(path: str, text: str, names: Mapping[str, str], used: str) -> list[str]:
+    """Where names that a file defines by themselves are used as parts of something that its path
+    does not name: `json.load` may be another one than `load`."""
+    lines = ((line, defined_in(line)) for line in split_lines(text))
+    own = {found[0] for line, found in lines if found and not indentation(line)} & names.keys()
+    if not own:
+        return []
+    behind = rf"(\w+)(?:\.|::|->)(?:{'|'.join(map(re.escape, own))})(?!\w)"
+    found = (each[0] for each in re.finditer(behind, used) if each[1] not in tokens(path))
+    return list(dict.fromkeys(found))
 
 
 def uses(text: str, names: Mapping[str, str], changed: Sequence[Change]) -> list[Change]:

@@ -174,8 +174,20 @@ async def test_how_files_are_written_again_is_asked_without_the_runs_own_prompt(
     )
 
 
-async def test_a_renamed_definition_takes_its_uses_along_without_a_model() -> None:
+@pytest.mark.parametrize(
+    ("path", "use", "reason"),
+    [
+        ("use.py", USE, None),
+        ("use.py", f"import gates\n{USE}gates.open_gate('south')\n", None),
+        ("use.py", f"{USE}locks.open_gate('south')\n", "locks.open_gate may be something else"),
+        ("open_gate.py", USE, "open_gate.py may be something else"),
+    ],
+)
+async def test_a_renamed_definition_takes_its_uses_along_without_a_model(
+    path: str, use: str, reason: str | None
+) -> None:
     pool = files(SWAP)
+    pool.files = {"gates.py": GATES, path: use}
     shown = {"file_path": "x", "needle": "OLD_TEXT", "repl": "NEW_TEXT"}
     ran = await planned(
         *about("open_gate", tool="swap", shown=shown),
@@ -184,10 +196,30 @@ async def test_a_renamed_definition_takes_its_uses_along_without_a_model() -> No
         prompt="rename open_gate to open_door",
         **ALLOWED,
     )
-    assert pool.files["use.py"] == USE.replace("open_gate", "open_door")
+    assert pool.files[path] == use.replace("open_gate", "open_door")
     assert pool.files["gates.py"] == GATES.replace("open_gate", "open_door")
-    assert [name for name, _ in pool.calls].count("swap") == 3
-    assert ran.state.status == "answered"
+    assert (ran.state.status, ran.state.reason) == ("partial" if reason else "answered", reason)
+
+
+async def test_uses_that_a_search_left_out_are_told() -> None:
+    class Cut(Files):
+        async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+            result = await super().call(tool, arguments)
+            text = "\n".join(result.text.splitlines()[:2]) if tool is SEARCH else result.text
+            return result.model_copy(update={"text": text})
+
+    uses = {f"use_{n}.py": "from gates import open_gate\n" for n in range(3)}
+    ran = await planned(
+        *about("open_gate"),
+        rewritten(GATES.replace("open_gate", "open_door")),
+        pool=Cut({"gates.py": GATES, **uses}, specs=[SEARCH, READ, EDIT]),
+        prompt="rename open_gate to open_door",
+        **ALLOWED,
+    )
+    assert (ran.state.status, ran.state.reason) == (
+        "partial",
+        "open_gate still stands in use_1.py, use_2.py",
+    )
 
 
 async def test_a_file_without_the_old_name_is_written_again_as_well() -> None:
