@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import Match, SequenceMatcher
 from itertools import groupby
+from math import gcd
 from typing import NamedTuple
 
 from rapidfuzz import fuzz
@@ -116,7 +117,7 @@ def changes(text: str, part: Passage, written: str) -> list[Change]:
     what stands before its first line and after its last one stays."""
     lines = split_lines(text)
     before = lines[part.first - 1 : part.last]
-    after = _tabbed_alike(before, split_lines(written))
+    after = _as_deep(before, _tabbed_alike(before, split_lines(written)))
     if after and after[0] not in before:
         _, name, rest = after[0].rpartition(part.source)
         if name and not re.search(r"\w", rest):
@@ -325,6 +326,23 @@ def _tabbed_alike(before: Sequence[str], after: Sequence[str]) -> list[str]:
     for unit, instead in [each for each, _ in units.most_common(1)]:
         after = [line[: indentation(line)].replace(instead, unit) + line.lstrip() for line in after]
     return [*after]
+
+
+def _as_deep(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    """What was written, with as many spaces for a level as the file has, if half of the lines that
+    were written again are deeper or less deep by that alone. A line such as ` * a` has no level."""
+    own, unit = (
+        gcd(*(indentation(line) for line in lines if re.match(r"\s*[\w\"']", line)))
+        for lines in (before, after)
+    )
+    was = {line.strip(): indentation(line) for line in before}
+    pairs = [(was.get(line.strip(), 0), indentation(line)) for line in after]
+    deep = [(one, other) for one, other in pairs if one and other]
+    shifted = len({*deep}) > 1 and len({one - other for one, other in deep}) == 1
+    alike = sum(one * unit == other * own for one, other in deep)
+    if own == unit or shifted or not alike or 2 * alike < len(deep):
+        return [*after]
+    return [line[:1] * (indentation(line) * own // unit) + line.lstrip() for line in after]
 
 
 def _indents(one: str, other: str) -> tuple[str, str]:

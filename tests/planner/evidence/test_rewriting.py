@@ -106,6 +106,11 @@ def test_a_part_that_was_written_with_other_indentation_keeps_its_own() -> None:
             "f() {\n    if (a) {\n        b();\n    }\n}\n",
             None,
         ),
+        (
+            '{\n  "a": {\n    "x": 1\n  }\n}\n',
+            '{\n    "a": {\n        "x": 1,\n        "y": 2\n    }\n}\n',
+            '{\n  "a": {\n    "x": 1,\n    "y": 2\n  }\n}\n',
+        ),
         ("def f():\n    a\n    b\n", "def f():\n        a\n        b\n", None),
         ("if x:\n    a\nb\n", "a\nb\n", None),
         ("import os\nimport re\n\nx = 1\n", "x = 1\n", None),
@@ -132,12 +137,22 @@ def test_the_indentation_of_a_model_counts_only_for_what_it_changes(
     assert changed(written, before) == (after or before)
 
 
-@pytest.mark.parametrize("tab", ["\t", "    "])
-@pytest.mark.parametrize("written", ["\t", "    "])
-def test_lines_move_with_tabs_and_with_spaces_as_the_file_has_them(tab: str, written: str) -> None:
-    before = "def f(late):\n\tprepare()\n\tsend()\n\tclose()\n".replace("\t", tab)
-    after = before.replace(f"{tab}send()", f"{tab}if late:\n{tab}{tab}send()")
-    assert changed(after.replace(tab, written), before) == after
+@pytest.mark.parametrize("tab", ["\t", "  ", "    "])
+@pytest.mark.parametrize("written", ["\t", " ", "    "])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("\tsend()\n", "\tif late:\n\t\tsend()\n"),
+        ("\t\tretry()\n", "\t\tretry(3)\n"),
+        ("\tclose()\n", "\tclose()\n\n\ndef g(late):\n\tif late:\n\t\tsend()\n"),
+    ],
+)
+def test_lines_move_and_come_with_tabs_and_with_spaces_as_the_file_has_them(
+    tab: str, written: str, old: str, new: str
+) -> None:
+    text = "def f(late):\n\tprepare()\n\tif busy:\n\t\tretry()\n\tsend()\n\tclose()\n"
+    before, after = (each.replace("\t", tab) for each in (text, text.replace(old, new)))
+    assert changed(text.replace(old, new).replace("\t", written), before) == after
 
 
 def test_renames_of_equal_lines_hold_one_after_the_other() -> None:
