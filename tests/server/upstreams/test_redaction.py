@@ -259,6 +259,7 @@ def test_no_spelling_gives_a_token_away(secret: str, before: str, after: str) ->
         ("p&ss<w>rd-1234567890", "p\\u0026ss\\u003cw\\u003erd-1234567890"),
         ("abcdef/ghij+klmno1234==", "abcdef%2fghij%2bklmno1234%3d%3d"),
         ("abcdef/ghij+klmno1234==", "abcdef\\/ghij+klmno1234=="),
+        ("the first line\nand 2 more", "the first line\r\nand 2 more"),
     ],
 )
 def test_spellings_of_other_languages(secret: str, spelled: str) -> None:
