@@ -202,21 +202,14 @@ def unusable(tool: mcp_types.Tool) -> str | None:
     return None
 
 
-def unusables(tools: Iterable[mcp_types.Tool], settings: UpstreamSettings) -> list[str]:
-    """Why tools that the operator allows cannot be offered, a line each."""
-    return [
-        why for tool in tools if _is_allowed(tool, settings) and (why := unusable(tool)) is not None
-    ]
-
-
-def _is_allowed(tool: mcp_types.Tool, settings: UpstreamSettings) -> bool:
+def is_allowed(tool: mcp_types.Tool, settings: UpstreamSettings) -> bool:
     denied = any(fnmatchcase(tool.name, pattern) for pattern in settings.deny)
     return not denied and any(fnmatchcase(tool.name, pattern) for pattern in settings.allow)
 
 
 def tool_spec(tool: mcp_types.Tool, upstream: str, settings: UpstreamSettings) -> ToolSpec | None:
     """The tool with the operator's settings, under its bare name; None if it is not allowed."""
-    if not _is_allowed(tool, settings) or unusable(tool):
+    if not is_allowed(tool, settings) or unusable(tool):
         return None
     chosen = settings.tools.get(tool.name, ToolSettings())
     description = chosen.description or clean(tool.description or "")

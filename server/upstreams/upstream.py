@@ -293,7 +293,8 @@ class Upstream:
         tools = {spec.name: spec for spec in sorted(filter(None, specs), key=lambda s: s.name)}
         if self.settings.pin_tools:
             await self._hold_back(listed, len(tools))
-        unreadable = [*unreadable, *results.unusables(listed, self.settings)]
+        allowed = [tool for tool in listed if results.is_allowed(tool, self.settings)]
+        unreadable = [*unreadable, *filter(None, map(results.unusable, allowed))]
         before = self.unreadable
         self.unreadable = [self._scrub(why) for why in unreadable[:MAX_UNREADABLE]]
         if self.unreadable != before:
