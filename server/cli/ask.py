@@ -161,17 +161,16 @@ def show_ledger(usage: Usage) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     for model, role in dict.fromkeys((call.model, call.role) for call in usage.calls):
         calls = [each for each in usage.calls if (each.model, each.role) == (model, role)]
-        tokens = (
-            sum(call.prompt_tokens for call in calls),
-            sum(call.cached_tokens for call in calls),
-            sum(call.generated_tokens for call in calls),
+        table.add_row(
+            role,
+            Text(model),
+            f"{len(calls)}",
+            f"{sum(call.prompt_tokens for call in calls)}",
+            f"{sum(call.cached_tokens for call in calls)}",
+            f"{sum(call.generated_tokens for call in calls)}",
+            f"{sum(call.prefill_seconds for call in calls):.1f} s",
+            f"{sum(call.decode_seconds for call in calls):.1f} s",
         )
-        seconds = (
-            sum(call.prefill_seconds for call in calls),
-            sum(call.decode_seconds for call in calls),
-        )
-        cells = [str(len(calls)), *map(str, tokens), *(f"{each:.1f} s" for each in seconds)]
-        table.add_row(role, Text(model), *cells)
     if usage.calls:
         console.print(table)
 

@@ -40,10 +40,6 @@ class Measurement(BaseModel):
         return self.outcomes.count("wrong")
 
     @property
-    def honest(self) -> int:
-        return self.outcomes.count("honest")
-
-    @property
     def median_seconds(self) -> float:
         return median(self.seconds) if self.seconds else 0.0
 

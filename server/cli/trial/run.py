@@ -280,7 +280,7 @@ def _show(measured: Collection[Measurement]) -> None:
     for each in sorted(asked, key=lambda each: (-each.score, each.median_seconds)):
         memory = f"{each.memory / 1e9:.1f} GB" if each.memory else "?"
         seconds = f"{each.median_seconds:.1f}"
-        counts = (str(each.right), str(each.wrong), str(each.honest))
+        counts = (f"{each.outcomes.count(kind)}" for kind in ("right", "wrong", "honest"))
         table.add_row(Text(each.name), *counts, seconds, memory)
     if asked:
         if not output.is_terminal:  # what reads it has no edge
