@@ -265,15 +265,9 @@ class Approvals:
                 return Approval(approved=True, by="policy", reason=reason)
         # Nothing may wait before this: a view that got `ApprovalAsked` looks for it next.
         undecided = self._state.undecided
-        asked = ApprovalAsked(
-            iteration=undecided.number if undecided else 0,
-            upstream=tool.upstream,
-            tool=tool.name,
-            arguments=arguments,
-            safety=tool.safety,
-        )
-        recorded = undecided.asked if undecided else None
-        question = self._about(recorded or self.sealed(asked))
+        asked = undecided.asked if undecided else None
+        assert asked  # it was recorded just now
+        question = self._about(asked)
         if early := self._early.pop(question.id, None):
             question.close(early)
         return await self.put(question)

@@ -40,6 +40,7 @@ from serving import (
 )
 
 from planner.checks.guards.repeats import UNKNOWN
+from planner.events import ApprovalAsked, ToolSelected
 from planner.inbox import Inbox
 from planner.protocol import Limits, RunRequest, Steering
 from planner.state import RunState
@@ -502,7 +503,11 @@ async def test_a_client_that_fails_to_ask_takes_the_question_from_no_other(
 
 async def test_after_a_question_without_answer_nobody_is_waited_for_until_somebody_calls() -> None:
     request = RunRequest(prompt="p", policy=Policy.ASK)
-    approvals = Approvals("run", request, RunState(), timeout_s=0.01)
+    asked = ApprovalAsked(
+        iteration=0, upstream=WRITE.upstream, tool=WRITE.name, arguments=NOTE, safety=WRITE.safety
+    )
+    state = RunState.of([ToolSelected(tool=WRITE.name, prompt="p"), asked])
+    approvals = Approvals("run", request, state, timeout_s=0.01)
     approvals.can_ask = True
     by = [(await approvals.decide(WRITE, NOTE)).by for _ in range(2)]
     approvals.can_ask = True  # a view came
