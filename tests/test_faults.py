@@ -50,7 +50,7 @@ from server.journal.base import RunWriter
 from server.journal.records import NewRun
 from server.journal.sqlite import SqliteJournal
 from server.upstreams import stdio
-from server.upstreams.launch import head_start
+from server.upstreams.launch import Launcher, head_start
 from server.upstreams.pool import UpstreamPool
 from server.upstreams.reaper import Reaper
 from server.variables import Expanded
@@ -94,7 +94,7 @@ async def test_a_fault_is_told_and_the_next_call_is_answered(fault: Fault, place
 async def up(place: Place, tmp_path: Path) -> Any:
     """A pool of the faulty upstream alone."""
     place.upstreams = {"up": faulty(call_timeout_s=LONG)}
-    async with UpstreamPool(place.settings, cache_dir=tmp_path / "cache") as pool:
+    async with UpstreamPool(place.settings, launcher=Launcher(tmp_path / "cache")) as pool:
         await pool.ready(LONG)
         yield pool
 
@@ -140,7 +140,7 @@ async def test_a_flood_over_http_ends_its_call_and_the_upstream_comes_back(
     place: Place, tmp_path: Path, shared_upstream: SharedUpstream
 ) -> None:
     place.upstreams = {"up": {"url": shared_upstream.url, "allow": ["flood", "say"]}}
-    async with UpstreamPool(place.settings, cache_dir=tmp_path / "cache") as pool:
+    async with UpstreamPool(place.settings, launcher=Launcher(tmp_path / "cache")) as pool:
         await pool.ready(LONG)
         flood, say = pool.find("flood"), pool.find("say")
         assert flood
@@ -471,7 +471,7 @@ async def test_an_upstream_needs_no_disk(disk: str, place: Place, tmp_path: Path
     else:
         cache.write_text("a file where the directory should be")
     place.upstreams = {"up": faulty()}
-    async with UpstreamPool(place.settings, cache_dir=cache) as pool:
+    async with UpstreamPool(place.settings, launcher=Launcher(cache)) as pool:
         await pool.ready(LONG)
         assert await called(pool, "noise") == (Outcome.SUCCESS, "after 20 MiB of complaints")
         assert "the last words" in (await called(pool, "die"))[1]
@@ -545,7 +545,9 @@ NAMES = st.text("ab._", min_size=1, max_size=5)
 @example({"_": {"a"}, "a": {"a", "a.a"}})
 def test_every_tool_has_a_name_of_its_own_that_finds_it(tools: dict[str, set[str]]) -> None:
     upstreams = {name: UpstreamSettings(url=Expanded("http://x")) for name in tools}
-    pool = UpstreamPool(Settings(project=Path("/"), upstreams=upstreams), cache_dir=Path("/none"))
+    pool = UpstreamPool(
+        Settings(project=Path("/"), upstreams=upstreams), launcher=Launcher(Path("/none"))
+    )
     for upstream, names in tools.items():
         specs = {name: ToolSpec(name=name, upstream=upstream) for name in names}
         pool._upstreams[upstream].tools = specs

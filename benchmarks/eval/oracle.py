@@ -52,6 +52,7 @@ from planner.state import RunState
 from planner.tools import Approval, Policy, ToolPool, ToolSpec
 from server.config import ModelSettings
 from server.config_file import load_settings, shipped_file
+from server.upstreams.launch import Launcher
 from server.upstreams.pins import Pins
 from server.upstreams.pool import UpstreamPool
 
@@ -665,7 +666,9 @@ async def opened(case: Case, work: Path) -> AsyncIterator[tuple[Setting, list[To
             bench = Bench(ModelSettings(), shipped_file(), dict(os.environ), work, SECONDS)
             file = bench.derived(replace(setting, upstreams=others))
             settings = load_settings(file, bench.project(setting), bench.environ)
-            upstreams = UpstreamPool(settings, cache_dir=work, pins=Pins(work / "pins.sqlite"))
+            upstreams = UpstreamPool(
+                settings, launcher=Launcher(work), pins=Pins(work / "pins.sqlite")
+            )
             await stack.enter_async_context(upstreams)
             await upstreams.ready(START_SECONDS)
             check({each.name: each.state for each in upstreams.upstreams()})

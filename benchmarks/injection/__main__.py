@@ -43,6 +43,7 @@ from server.config import RunSettings, Settings, UpstreamSettings
 from server.journal import journal_for
 from server.mcp import tools
 from server.runs.engine import Engine
+from server.upstreams.launch import Launcher
 from server.upstreams.pins import Pins
 from server.upstreams.pool import UpstreamPool
 
@@ -248,7 +249,7 @@ async def client_of(
         @asynccontextmanager
         async def parts() -> AsyncIterator[dict[str, Any]]:
             async with (
-                UpstreamPool(settings, cache_dir=Path(folder), pins=pins) as pool,
+                UpstreamPool(settings, launcher=Launcher(Path(folder)), pins=pins) as pool,
                 journal_for(RunSettings(directory=Path(folder) / "runs")) as journal,
                 Engine.open(models, pool, journal, settings.approval) as engine,
             ):

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Self
 
 import anyio
@@ -45,18 +44,16 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         self,
         settings: Settings,
         *,
-        cache_dir: Path | None = None,
         pins: Pins | None = None,
         launcher: Launcher | None = None,
         for_operator: bool = True,
     ) -> None:
-        """`cache_dir`: where their logs go; None: the user's cache directory. `pins`: None: the
-        user's. `launcher` comes from a `head_start`, and then has the directory. `for_operator`:
+        """`pins`: None: the user's. `launcher`: of a `head_start`; None: a new one. `for_operator`:
         callers are the operator, who may read what upstreams last wrote to their standard error."""
         self.problem: str | None = None
         """Why the newest changes of the upstreams file are not in effect."""
         self.project = settings.project
-        self._launcher = launcher or Launcher(cache_dir)
+        self._launcher = launcher or Launcher()
         self._for_operator = for_operator
         self._pins = pins or Pins()
         self._everyone = list(settings.upstreams.values())

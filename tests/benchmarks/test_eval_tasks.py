@@ -18,6 +18,7 @@ from benchmarks.eval.tasks.verdicts import admits
 from planner.tools import Outcome
 from server.config import Settings, UpstreamSettings
 from server.config_file import shipped_file
+from server.upstreams.launch import Launcher
 from server.upstreams.pool import UpstreamPool
 
 pytestmark = pytest.mark.anyio
@@ -270,7 +271,7 @@ async def test_a_change_can_be_made_with_serena(name: str, tmp_path: Path) -> No
             context={"PLANLOOM_PYTHON": sys.executable, "PLANLOOM_PROJECT": str(setting.project)},
         )
         settings = Settings(project=setting.project, upstreams={"serena": entry})
-        async with UpstreamPool(settings, cache_dir=tmp_path) as pool:
+        async with UpstreamPool(settings, launcher=Launcher(tmp_path)) as pool:
             await pool.ready(300)
             for tool, arguments in SERENA[name]:
                 spec = pool.find(tool)

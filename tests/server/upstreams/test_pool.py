@@ -26,7 +26,7 @@ from server.config import UpstreamSettings
 from server.config_file import load_settings, shipped_file
 from server.text import clean
 from server.upstreams import results
-from server.upstreams.launch import child_environment
+from server.upstreams.launch import Launcher, child_environment
 from server.upstreams.pool import UpstreamPool
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +61,7 @@ def make(tmp_path: Path, folder: Path) -> MakePool:
         file = tmp_path / "upstreams.yaml"
         file.write_text(json.dumps({"upstreams": entries}))
         return UpstreamPool(
-            load_settings(file, folder, environ or {}), cache_dir=tmp_path / "cache"
+            load_settings(file, folder, environ or {}), launcher=Launcher(tmp_path / "cache")
         )
 
     return make

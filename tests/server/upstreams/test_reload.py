@@ -16,6 +16,7 @@ from serving import LONG, Caller, Place, SharedUpstream, text, until, upstream
 from server.config import Settings
 from server.config_file import load_settings
 from server.upstreams import reload
+from server.upstreams.launch import Launcher
 from server.upstreams.pins import Pins
 from server.upstreams.pool import UpstreamPool
 
@@ -289,7 +290,7 @@ async def following(settings: Settings, folder: Path) -> AsyncIterator[UpstreamP
     async def nobody(_settings: Settings) -> None:
         """Nobody has to be told."""
 
-    pool = UpstreamPool(settings, cache_dir=folder, pins=Pins(folder / "pins.sqlite"))
+    pool = UpstreamPool(settings, launcher=Launcher(folder), pins=Pins(folder / "pins.sqlite"))
     async with pool, anyio.create_task_group() as tasks:
         tasks.start_soon(reload.watch_file, settings, pool, nobody)
         yield pool
@@ -306,7 +307,7 @@ async def test_a_call_that_waits_for_a_changed_upstream_goes_by_its_new_settings
         return load_settings(file, tmp_path, {})
 
     pins = Pins(tmp_path / "pins.sqlite")
-    async with UpstreamPool(written(), cache_dir=tmp_path, pins=pins) as pool:
+    async with UpstreamPool(written(), launcher=Launcher(tmp_path), pins=pins) as pool:
         assert await pool.ready(LONG)
         tool = pool.find("say")
         assert tool
@@ -326,7 +327,7 @@ async def test_secrets_of_new_and_of_former_upstreams_are_taken_out(tmp_path: Pa
         file.write_text(json.dumps({"upstreams": {"up": entry}}))
         return load_settings(file, tmp_path, {"ONE": SECRET, "TWO": SECRET[::-1]})
 
-    async with UpstreamPool(written("ONE"), cache_dir=tmp_path) as pool:
+    async with UpstreamPool(written("ONE"), launcher=Launcher(tmp_path)) as pool:
         assert pool.redact(f"{SECRET} {SECRET[::-1]}") == f"*** {SECRET[::-1]}"
         pool.change(written("TWO").upstreams)
         assert pool.redact(f"{SECRET} {SECRET[::-1]}") == "*** ***"
