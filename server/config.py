@@ -213,22 +213,21 @@ class UpstreamSettings(_Frozen):
         return self
 
     @property
+    def _texts(self) -> list[Expanded]:
+        texts = [self.command, self.cwd, self.url, *self.args, *self.roots]
+        return [each for each in (*texts, *self.env.values(), *self.headers.values()) if each]
+
+    @property
     def secrets(self) -> frozenset[str]:
         """Every value that must not appear in a message, a log or an event."""
-        texts = [self.command, self.cwd, self.url, *self.args, *self.roots]
-        hidden = [*self.env.values(), *self.headers.values()]
-        found = {secret for text in [*texts, *hidden] if text for secret in text.secrets}
+        found = {secret for text in self._texts for secret in text.secrets}
         return frozenset(secret for secret in found if len(secret) >= MIN_SECRET_CHARS)
 
     @property
     def credentials(self) -> frozenset[str]:
         """The secrets whose variable, entry or header has the name of a secret."""
-        texts = [self.command, self.cwd, self.url, *self.args]
-        hidden = {**self.env, **self.headers}
-        called = {
-            secret for text in [*texts, *hidden.values()] if text for secret in text.credentials
-        }
-        for name, text in hidden.items():
+        called = {secret for text in self._texts for secret in text.credentials}
+        for name, text in (self.env | self.headers).items():
             called |= text.secrets if CALLED_SECRET.search(name) else set()
         return frozenset(called) & self.secrets
 

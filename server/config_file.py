@@ -161,8 +161,7 @@ def _read(path: Path, variables: Mapping[str, str]) -> File:
 
 def _explain(problem: ErrorDetails, path: Path, lines: Mapping[Key, int]) -> str:
     """One problem as `file:line: key.path: what is wrong; do this`, without the value itself."""
-    location = tuple(str(part) if not isinstance(part, int) else part for part in problem["loc"])
-    key = location
+    key = location = problem["loc"]
     while key not in lines:  # pydantic adds parts of its own, such as `[key]`
         key = key[:-1]
     if problem["type"] == "extra_forbidden":
