@@ -55,7 +55,7 @@ class Unreadable(RequestError):
     """The record is of another version of Planloom."""
 
 
-@dataclass
+@dataclass(eq=False)
 class RunWriter:
     """Writes the record of one run. Failed writes are repeated before later ones: a record has no
     gaps."""
@@ -212,12 +212,12 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
             return
         with anyio.CancelScope(shield=True):  # what is written is known to be
             outcomes = await self._commit(due)
-        failed: dict[int, Exception] = {}
+        failed: dict[RunWriter, Exception] = {}
         for (writer, _, _), error in zip(due, outcomes, strict=True):
             if error is not None:
-                failed.setdefault(id(writer), error)
-        for writer in {id(writer): writer for writer, _, _ in due}.values():
-            first = failed.get(id(writer))
+                failed.setdefault(writer, error)
+        for writer in {writer for writer, _, _ in due}:
+            first = failed.get(writer)
             writer.late, writer.lost = isinstance(first, self.passing), isinstance(first, Lost)
             writer.problem = self._why(first) if first else None
         self._waiting[:0] = [each for each in due if each[0].late]

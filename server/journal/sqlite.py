@@ -170,14 +170,14 @@ class SqliteJournal(base.Journal):
         """All at once, which is fast. If one of them can never be written, each run's apart, so
         that only that run is recorded no longer."""
         error = await self._in_thread(partial(self._commit_at_once, due))
-        writers = {id(writer): writer for writer, _, _ in due}
+        writers = {writer for writer, _, _ in due}
         if error is None or isinstance(error, self.passing) or len(writers) == 1:
             return [error] * len(due)
         outcomes = {
-            key: (await self._commit([each for each in due if each[0] is writer]))[0]
-            for key, writer in writers.items()
+            writer: (await self._commit([each for each in due if each[0] is writer]))[0]
+            for writer in writers
         }
-        return [outcomes[id(writer)] for writer, _, _ in due]
+        return [outcomes[writer] for writer, _, _ in due]
 
     def _commit_at_once(self, due: Sequence[base.Due]) -> Exception | None:
         try:
