@@ -60,7 +60,7 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
     if unset := [name for name in named if not os.environ.get(name)]:
         detail = f"{', '.join(unset)}; an upstream that needs one says so"
         yield Finding("variables not set", detail)
-    async for finding in _models(settings):
+    for finding in await _models(settings):
         yield finding
     with console.status("starting the upstreams"):
         async with UpstreamPool(settings) as pool:
@@ -104,25 +104,20 @@ def do_without(upstream: str, settings: Settings) -> str:
     return f"Correct it, or set `enabled: false` for {upstream} in {settings.source}"
 
 
-async def _models(settings: Settings) -> AsyncIterator[Finding]:
+async def _models(settings: Settings) -> list[Finding]:
     models = settings.models
     if models.uses_url:
-        async for finding in _api(models):
-            yield finding
-        return
+        return await _api(models)
     wanted = sorted({models.fast, models.full})
-    if models.backend in ("auto", "ollama"):
-        server = await probe(models.host)
-        if server is not None:
-            yield Finding("ollama", f"{server.version} at {server.url}")
+    found: list[Finding] = []
+    if models.backend != "embedded":
+        if server := await probe(models.host):
+            found.append(Finding("ollama", f"{server.version} at {server.url}"))
             for name in wanted:
-                if server.has(name):
-                    yield Finding(f"model {name}", "there")
-                else:
-                    yield Finding(f"model {name}", "missing", f"Run: ollama pull {name}")
-            async for finding in _measured(settings, server):
-                yield finding
-            return
+                there = server.has(name)
+                fix = None if there else f"Run: ollama pull {name}"
+                found.append(Finding(f"model {name}", "there" if there else "missing", fix))
+            return found + _measured(settings, server)
         silent = f"does not answer at {host_url(models.host)}"
         instead = models.backend == "auto" and embedded_installed()
         if instead:
@@ -130,50 +125,47 @@ async def _models(settings: Settings) -> AsyncIterator[Finding]:
         fix = "Run: ollama serve (or set OLLAMA_HOST)" if models.host or not instead else None
         if models.backend == "auto" and not instead:
             fix = f"{fix}. Without Ollama, install the embedded models: {EMBEDDED_EXTRA}"
-        yield Finding("ollama", silent, fix)
+        found.append(Finding("ollama", silent, fix))
         if not instead:
-            return
+            return found
     if not embedded_installed():
-        yield Finding("embedded models", "not installed", f"Run: {EMBEDDED_EXTRA}")
-        return
-    yield Finding("embedded models", f"xllamacpp {version('xllamacpp')}")
-    for name in wanted:
-        there = cached(name)
-        absent = "will be downloaded at first use, or now with `planloom models`"
-        yield Finding(f"weights {name}", str(there or absent))
+        return [Finding("embedded models", "not installed", f"Run: {EMBEDDED_EXTRA}")]
+    found.append(Finding("embedded models", f"xllamacpp {version('xllamacpp')}"))
+    absent = "will be downloaded at first use, or now with `planloom models`"
+    return found + [Finding(f"weights {name}", str(cached(name) or absent)) for name in wanted]
 
 
-async def _measured(settings: Settings, server: OllamaServer) -> AsyncIterator[Finding]:
+def _measured(settings: Settings, server: OllamaServer) -> list[Finding]:
     """Whether `planloom try` has found better models among the installed ones."""
     results = load_results()
     there = [each for each in results.measured if server.has(each.fast) and server.has(each.full)]
     found, used = best(there), results.of(settings.models.fast, settings.models.full)
     if found is None or used is None:
-        return
+        return []
     detail = f"{used.name}, in use: {used.summary}"
     if found.name == used.name:
-        yield Finding("models measured", f"{detail}; the best of {counted(len(there), 'choice')}")
-        return
+        choices = counted(len(there), "choice")
+        return [Finding("models measured", f"{detail}; the best of {choices}")]
     tip = f"{found.name}: {found.summary}. To use it: {write_command(settings)}"
-    yield Finding("models measured", detail, tip=tip)
+    return [Finding("models measured", detail, tip=tip)]
 
 
-async def _api(settings: ModelSettings) -> AsyncIterator[Finding]:
+async def _api(settings: ModelSettings) -> list[Finding]:
     client = api_client(settings)
     try:
         server = await client.probe()
     except ModelUnavailable as error:
-        yield Finding("model server", f"cannot be used at {client.url}", str(error))
-        return
+        return [Finding("model server", f"cannot be used at {client.url}", str(error))]
     finally:
         await client.aclose()
-    yield Finding("model server", f"{counted(len(server.models), 'model')} at {server.url}")
+    found = [Finding("model server", f"{counted(len(server.models), 'model')} at {server.url}")]
     for name in dict.fromkeys(api_models(settings, server)):
         if name not in server.models:
-            yield Finding(f"model {name}", "missing", missing_model(server, [name]))
+            found.append(Finding(f"model {name}", "missing", missing_model(server, [name])))
             continue
         window = server.models[name]
         context = f", with a context of {window} tokens" if window else ""
         if window and window < settings.num_ctx:
             context += f" (num_ctx: {settings.num_ctx})"
-        yield Finding(f"model {name}", f"there{context}")
+        found.append(Finding(f"model {name}", f"there{context}"))
+    return found
