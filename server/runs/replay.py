@@ -169,10 +169,6 @@ class Tape:
             raise NotRecorded  # finally, even if the intent is recorded later
         return await self._asked(key, ask)
 
-    async def flush(self) -> bool:
-        """Wait until all that is recorded is on disk, except while it is played from there."""
-        return self._head < len(self._played) or await self._writer.flush()
-
     async def _asked(self, key: str, ask: Callable[[], Awaitable[T]]) -> T:
         try:
             found = await ask()
@@ -336,7 +332,6 @@ class TapedPool(PoolAround):
             if tool.name in self._changed:
                 text = f"{tool.name} was changed since this run began, and is not called any more."
                 return failed_call(text)
-            await self._tape.flush()
             return await self.pool.call(tool, arguments)
 
         twice = tool.safety is Safety.READ_ONLY
