@@ -148,9 +148,7 @@ class Completion:
             # Another try would be another run, and as long.
             headers = self.headers | {"X-Should-Retry": "false"}
             status = 503 if problem["code"] == "interrupted" else 500
-            return auth.refusal(
-                status, problem["message"], problem["code"], kind=problem["type"], headers=headers
-            )
+            return JSONResponse({"error": problem}, status, headers)
         reply = {"role": "assistant", "content": content + self._sources(), "refusal": None}
         if self.as_data:
             reply |= self._data()
