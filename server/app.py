@@ -165,8 +165,6 @@ def build(
     @mcp.custom_route("/health", methods=["GET"])
     async def health(_request: Request) -> Response:
         """Whether the server runs; this is public and says nothing else."""
-        return JSONResponse(
-            {"status": "ok"} if running else {"status": "down"}, 200 if running else 503
-        )
+        return JSONResponse({"status": "ok" if running else "down"}, 200 if running else 503)
 
     return mcp

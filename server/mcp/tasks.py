@@ -30,6 +30,7 @@ from mcp_types import (
     ElicitResult,
     RequestParams,
     Result,
+    TaskStatus,
 )
 from mcp_types.jsonrpc import HEADER_MISMATCH
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -47,7 +48,6 @@ POLL_MS = 1000
 STARTS_RUNS = frozenset({"plan_and_answer", "run_step", "make_plan"})
 
 Requested = ServerRequestContext[Any, Any]
-TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 
 class Task(Result):
