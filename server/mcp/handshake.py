@@ -17,17 +17,15 @@ MODERN = ("2026-07-28",)
 """Those that begin with `server/discover`, or with nothing."""
 META = "io.modelcontextprotocol/"
 
-INSTRUCTIONS = """\
+
+def instructions(project: Path) -> str:
+    return f"""\
 Planloom answers questions about the project in {project} by planning and running tools (code \
 search, symbols, files, library documentation) with small local models; tools that may change \
 something need the user's approval, unless the operator allows them without asking. Ask \
 plan_and_answer one complete question. When its status is "running", follow the run with get_run.
 
-{abilities}"""
-
-
-def instructions(project: Path) -> str:
-    return INSTRUCTIONS.format(project=project, abilities=ABILITIES)
+{ABILITIES}"""
 
 
 def first_answer(message: Any, project: Path) -> dict[str, Any] | None:
