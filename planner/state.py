@@ -386,9 +386,9 @@ class RunState:
         return self.iterations[max(first, 0) :]
 
     @property
-    def undecided(self) -> Iteration | None:
-        """The iteration whose call waits for approval."""
-        return next((each for each in self.newest if each.asked and not each.approval), None)
+    def undecided(self) -> events.ApprovalAsked | None:
+        """The call that waits for approval."""
+        return next((each.asked for each in self.newest if each.asked and not each.approval), None)
 
     @property
     def newest_prompt(self) -> int:

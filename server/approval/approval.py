@@ -234,8 +234,7 @@ class Approvals:
     def mirror(self) -> Question | None:
         """For a run that another server drives: the question that it has opened since the last
         look, to be asked here too. Closes the one before, which is decided there."""
-        undecided = self._state.undecided
-        asked = undecided.asked if undecided else None
+        asked = self._state.undecided
         if self._question and (asked is None or asked.digest != self._question.id):
             self._question.closed.set()
             self._question = None
@@ -264,8 +263,7 @@ class Approvals:
                 reason = "the operator and the run's caller allow it"
                 return Approval(approved=True, by="policy", reason=reason)
         # Nothing may wait before this: a view that got `ApprovalAsked` looks for it next.
-        undecided = self._state.undecided
-        asked = undecided.asked if undecided else None
+        asked = self._state.undecided
         assert asked  # it was recorded just now
         question = self._about(asked)
         if early := self._early.pop(question.id, None):

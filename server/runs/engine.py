@@ -230,7 +230,7 @@ class Engine:
         run.approvals.decide_by_hand(digest, approve, where)
 
         def decided() -> bool:  # the run may wait for the next call by now
-            asked = run.state.undecided.asked if run.state.undecided else None
+            asked = run.state.undecided
             return asked is None or not asked.digest.startswith(digest)
 
         await self._until(decided, run, base.LETTER_SECONDS)

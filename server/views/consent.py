@@ -64,10 +64,9 @@ class Waiting(BaseModel, frozen=True):
 def waiting(run_id: str, state: RunState, timeout_s: float, opened: float = 0.0) -> Waiting | None:
     """The run's call that waits for approval; None if there is none. `opened`: when the question
     was opened, where that is known: after a resume it is asked anew, once the run has its turn."""
-    undecided = state.undecided if state.status == "running" else None
-    if undecided is None or undecided.asked is None or not undecided.asked.digest:
+    asked = state.undecided if state.status == "running" else None
+    if asked is None or not asked.digest:
         return None
-    asked = undecided.asked
     resumed = state.resumed[-1].at if state.resumed else 0.0
     return Waiting(
         run_id=run_id,
