@@ -346,13 +346,11 @@ class RedisJournal(base.Journal):
                     yield db
 
     async def _eval(self, script: str, run_id: str, *arguments: str) -> Any:
-        assert self._db  # a journal is written to when it has been entered
         return await self._db.eval(*_script(script, run_id, self.owner, *arguments))
 
     async def _commit(self, due: Sequence[base.Due]) -> Sequence[Exception | None]:
         """A write whose answer was lost is sent again, which is safe because each entry has its
         number."""
-        assert self._db
         pipe = self._db.pipeline(transaction=False)
         for _, script, _ in due:
             pipe.eval(*script)
@@ -367,7 +365,6 @@ class RedisJournal(base.Journal):
         ]
 
     async def _renew(self) -> None:
-        assert self._db
         await self._db.set(f"{SPACE}server:{self.owner}", "1", px=int(LEASE_SECONDS * 1000))
 
     async def _open(self) -> None:
