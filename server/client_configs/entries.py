@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
-
 from planner.errors import ConfigError
 from server.client_configs import clients, documents, files
 from server.client_configs.clients import CLIENTS, INPUT_ID, Client, Server
@@ -52,7 +50,7 @@ class Entry:
         changes = dict(self._changes(self._data(before), name))
         try:
             return documents.changed(before, self.file.suffix, changes)
-        except (ValueError, yaml.YAMLError) as error:
+        except ValueError as error:
             raise ConfigError(
                 f"{self.file}: {error}; put the entry in by hand (without --write it is printed)"
             ) from None

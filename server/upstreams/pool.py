@@ -274,8 +274,6 @@ def _first_start(upstream: Upstream) -> bool:
 
 async def _settled(upstreams: Iterable[Upstream], timeout: float) -> bool:  # noqa: ASYNC109  a bound
     """Wait until each is ready or failed; False if `timeout` seconds did not do."""
-    if not any(each.state == UpstreamState.STARTING for each in upstreams):
-        return True
     with anyio.move_on_after(timeout):
         for upstream in upstreams:
             while upstream.state == UpstreamState.STARTING:
