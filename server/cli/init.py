@@ -22,7 +22,6 @@ from server.client_configs.importing import (
     ImportedServer,
     SkippedServer,
     Source,
-    find_sources,
     import_servers,
     missing_variables,
 )
@@ -40,7 +39,7 @@ def write_upstreams(given: Sequence[Path], *, dry_run: bool, force: bool) -> Non
     if given:
         sources = [source for path in given for source in _named(path)]
     else:
-        sources = find_sources(CLIENTS.values())
+        sources = [Source(each.title, file) for each in CLIENTS.values() for file in each.files()]
     shipped = shipped_file().read_text("utf-8")
     imported, skipped = import_servers(sources, yaml.safe_load(shipped)["upstreams"])
     text = upstreams_text(shipped, imported, skipped)

@@ -72,7 +72,12 @@ class Client:
     """Whether the program was seen to start Planloom by its entry (docs/clients.md)."""
 
     def files(self) -> list[Path]:
-        return [file for place in self.patterns for file in _matching(place) if file.is_file()]
+        return [
+            file
+            for place in map(_expanded, self.patterns)
+            for file in sorted(place.parent.glob(place.name))
+            if file.suffix in SUFFIXES and file.is_file()
+        ]
 
     @property
     def file(self) -> Path:
@@ -183,13 +188,6 @@ def _expanded(place: str) -> Path:
     starts = {"CONFIG": config, "XDG": os.environ.get("XDG_CONFIG_HOME") or "~/.config"}
     start, rest = place.split("/", 1)
     return Path(starts.get(start, start), rest).expanduser()
-
-
-def _matching(place: str) -> list[Path]:
-    path = _expanded(place)
-    if "*" not in path.name:
-        return [path]
-    return sorted(each for each in path.parent.glob(path.name) if each.suffix in SUFFIXES)
 
 
 @dataclass(frozen=True)

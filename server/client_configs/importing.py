@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import ValidationError
 
 from planner.errors import ConfigError
-from server.client_configs.clients import Client, OfProject, Server, servers
+from server.client_configs.clients import OfProject, Server, servers
 from server.client_configs.files import short
 from server.client_configs.variables import Variables, variable_name
 from server.config import UpstreamSettings
@@ -136,10 +136,6 @@ def import_servers(
             except _CannotImportError as why:
                 skipped.append(SkippedServer(name, source, str(why)))
     return list(imported.values()), skipped
-
-
-def find_sources(clients: Iterable[Client]) -> list[Source]:
-    return [Source(client.title, file) for client in clients for file in client.files()]
 
 
 def _import_server(
