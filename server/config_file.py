@@ -52,7 +52,7 @@ def load_settings(
     configuration directory, else the shipped one. A file in the project is never read: a project
     is a stranger's folder, and the file names commands to run.
     `project`: None means PLANLOOM_PROJECT, else the current directory.
-    `models`: fields of `ModelSettings` that win over everything; None values do not count.
+    `models`: fields of `ModelSettings` that win over everything.
     Raises `ConfigError`.
     """
     environ = dict(environ)
@@ -197,13 +197,11 @@ def _unknown_key(name: str, parent: Key) -> str:
 def _overridden(
     models: ModelSettings, named: Environment, explicit: Mapping[str, Any]
 ) -> ModelSettings:
-    fields: dict[str, Any] = named.model_dump(include={*ModelSettings.model_fields})
+    fields = named.model_dump(include={*ModelSettings.model_fields}, exclude_none=True)
     if named.key:
         fields["key"] = Expanded(named.key)  # as it is: no variables are filled in
-    layers = (fields, explicit)  # the later ones win
-    chosen = {name: value for each in layers for name, value in each.items() if value is not None}
     places = {name: place for name, place in VARIABLES.items() if name not in explicit}
-    merged = _changed(models, chosen, places)
+    merged = _changed(models, {**fields, **explicit}, places)
     if merged.backend == "openai" and not merged.url:
         place = places.get("url", "url")
         raise ConfigError(f"{place}: the backend `openai` needs it; write http://HOST:PORT/v1")

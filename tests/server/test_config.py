@@ -97,7 +97,7 @@ def test_arguments_win_over_environment_and_that_over_the_file(tmp_path: Path) -
         "OLLAMA_HOST": "127.0.0.1:1",
         "PLANLOOM_PROJECT": str(tmp_path),
     }
-    settings = load_settings(file, None, environ, {"full": "argument", "fast": None})
+    settings = load_settings(file, None, environ, {"full": "argument"})
     models = settings.models
     assert (models.full, models.fast, models.backend) == ("argument", "env", "embedded")
     assert (models.num_ctx, models.host) == (4096, "127.0.0.1:1")
