@@ -3,7 +3,6 @@
 import os
 import re
 import socket
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -16,10 +15,10 @@ from rich.text import Text
 PLACE = re.compile(r"(?<![\w/.-])(?P<path>[\w@+-][\w./@+-]*):(?P<line>\d+)(?:-\d+)?(?![\w:])")
 
 
-def link(file: Path, line: int, environ: Mapping[str, str]) -> str:
+def link(file: Path, line: int) -> str:
     """The address of a line, for the editor whose terminal this is, or by the file's own name."""
     path = quote(str(file))
-    if environ.get("TERM_PROGRAM") == "vscode":
+    if os.environ.get("TERM_PROGRAM") == "vscode":
         return f"vscode://file{path}:{line}"
     return f"file://{socket.gethostname()}{path}#{line}"
 
@@ -30,8 +29,7 @@ def linked(text: Text, project: Path) -> Text:
         file = Path(os.path.realpath(project / match["path"]))
         # `Path.is_file` raises for a name that is too long.
         if file.is_relative_to(os.path.realpath(project)) and os.path.isfile(file):  # noqa: PTH113
-            style = Style(link=link(file, int(match["line"]), os.environ))
-            text.stylize(style, *match.span())
+            text.stylize(Style(link=link(file, int(match["line"]))), *match.span())
     return text
 
 

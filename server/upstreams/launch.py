@@ -87,8 +87,7 @@ class Launcher:
             return
         self.reaper.start()
         for name, each in commands.items():
-            launch = Launch(each, self.cache_dir, self.reaper)
-            self._ahead[name] = launch
+            launch = self._ahead[name] = Launch(each, self.cache_dir, self.reaper)
             with suppress(OSError, ValueError):  # the next caller tries again, and gets the error
                 await launch.process()
 
