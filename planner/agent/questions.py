@@ -16,7 +16,7 @@ from planner.evidence.passages import split_lines
 from planner.grammar import Schema, reaches_bound, unbounded
 from planner.passage import Passage
 from planner.prompts import questions
-from planner.prompts.texts import as_it_was, fill, without_notes
+from planner.prompts.texts import as_it_was, catalogue, fill, without_notes
 from planner.protocol import (
     Answer,
     Brief,
@@ -119,7 +119,7 @@ class Asker:
         """A part of a file as the request wants it, or something else where nothing has to change;
         and whether it is whole. If it was cut off, it goes up to the last line that the part has:
         what is new after that may lack its end."""
-        question = questions.rewrite(self.state, part)
+        question = questions.asked("ask_rewrite", self.state, path=part.source, text=part.text)
         reply = await self.calls.chat("rewrite", question, None, REWRITE_TOKENS)
         written = as_it_was(lenient.block_in(reply.text, fences="```" in part.text), part.text)
         if reply.finish != "length":
@@ -141,7 +141,8 @@ class Asker:
 
     async def changing_tools(self, names: Sequence[str]) -> list[str]:
         """The tools that the change of a request needs, out of these."""
-        question = questions.changing_tools(self.state, [self.tools[name] for name in names])
+        listed = catalogue([self.tools[name] for name in names])
+        question = questions.asked("ask_changing_tools", self.state, tools=listed)
         said = await self.calls.ask(
             "example", question, schemas.tools(names), protocol.Tools, SELECTION_TOKENS
         )

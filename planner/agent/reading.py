@@ -76,14 +76,14 @@ class Reader:
         that is certain. A request that asks for two things in turn is read so first."""
         search = self.state.search
         brief = self.state.brief
-        first, then = (brief.first, brief.then) if brief else ("", "")
-        if first:
-            found = await self.in_turn(first, then, wants)
+        assert brief, "only a request that was read is read for"
+        if brief.first:
+            found = await self.in_turn(brief.first, brief.then, wants)
             if found or self.settled:
                 return found
             self.forget()
         readings = 1 if self.changes.wanted else READINGS  # no tool of the pool can do it
-        return await self.read_for(search, wants, readings, afresh=bool(first))
+        return await self.read_for(search, wants, readings, afresh=bool(brief.first))
 
     async def in_turn(self, first: str, then: str, wants: Wants) -> Conclude | None:
         """The answers to a question of the request, and to the rest of it, which is asked with what
@@ -142,15 +142,9 @@ class Reader:
 
     def sorted_as(self, wants: Wants, search: Sequence[str]) -> BriefMade:
         """The request's brief, as what it turned out to be."""
-        brief = self.state.brief
-        return BriefMade(
-            search=list(search),
-            wants=wants,
-            may_be_order=self.state.may_be_order,
-            first=brief.first if brief else "",
-            then=brief.then if brief else "",
-            offered=brief.offered if brief else [],
-        )
+        assert self.state.brief
+        known = self.state.brief.model_dump(exclude={"at", "search", "wants"})
+        return BriefMade(search=list(search), wants=wants, **known)
 
     async def overview(self, passages: Sequence[Passage]) -> Conclude | None:
         """A long answer: one from the first passages, and then the facts that the others add, a few

@@ -114,15 +114,6 @@ def which_files(state: RunState, texts: Mapping[str, str]) -> str:
     return asked("ask_which_files", state, files="\n".join(shown))
 
 
-def rewrite(state: RunState, part: Passage) -> str:
-    """A part of a file, to be written as the request wants it."""
-    return asked("ask_rewrite", state, path=part.source, text=part.text)
-
-
-def changing_tools(state: RunState, tools: Sequence[ToolSpec]) -> str:
-    return asked("ask_changing_tools", state, tools=catalogue(tools))
-
-
 def edit_call(tool: ToolSpec) -> str:
     return fill(
         "ask_edit_call",
