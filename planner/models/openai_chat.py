@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import anyio
 import httpx
-from pydantic import BaseModel, Field
+from pydantic import AliasPath, BaseModel, Field
 
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable
 from planner.models import http
@@ -32,23 +32,17 @@ _ROLES_REFUSED = ("must alternate", "system role", "only user and assistant role
 _HIDDEN = "***"
 
 
-class _Delta(BaseModel):
-    content: str | None = None
-
-
 class _Choice(BaseModel):
-    delta: _Delta | None = None
+    text: str | None = Field(default=None, validation_alias=AliasPath("delta", "content"))
     finish_reason: str | None = None
-
-
-class _PromptDetails(BaseModel):
-    cached_tokens: int | None = None
 
 
 class _Usage(BaseModel):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    prompt_tokens_details: _PromptDetails | None = None
+    cached_tokens: int | None = Field(
+        default=None, validation_alias=AliasPath("prompt_tokens_details", "cached_tokens")
+    )
 
 
 class _Timings(BaseModel):
@@ -67,20 +61,12 @@ class _Chunk(BaseModel):
     timings: _Timings | None = None
 
 
-class _Meta(BaseModel):
-    n_ctx: int | None = None
-
-
 class _ListedModel(BaseModel):
     """A model as servers list it; vLLM and llama.cpp tell its context window."""
 
     id: str
     max_model_len: int | None = None
-    meta: _Meta | None = None
-
-    @property
-    def context_tokens(self) -> int | None:
-        return self.max_model_len or (self.meta.n_ctx if self.meta else None)
+    n_ctx: int | None = Field(default=None, validation_alias=AliasPath("meta", "n_ctx"))
 
 
 class _List(BaseModel):
@@ -165,7 +151,9 @@ class OpenAIClient(http.ServerClient):
             listed = _List.model_validate_json(response.content).data
         except ValueError as error:
             raise ModelUnavailable(str(self._foreign(error))) from error
-        return OpenAIServer(self.url, {each.id: each.context_tokens for each in listed})
+        return OpenAIServer(
+            self.url, {each.id: each.max_model_len or each.n_ctx for each in listed}
+        )
 
     async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[_Chunk]:
         """Yield the events of a streamed `POST /chat/completions` until its end.
@@ -272,7 +260,7 @@ class OpenAIModel:
             body["response_format"] = {"type": "json_schema", "json_schema": shape}
         pieces: list[str] = []
         finish: str | None = None
-        usage: _Usage | None = None
+        usage = _Usage()
         timings: _Timings | None = None
         begun = time.monotonic()
         first: float | None = None
@@ -281,11 +269,11 @@ class OpenAIModel:
                 usage, timings = chunk.usage or usage, chunk.timings or timings
                 for choice in (chunk.choices or [])[:1]:
                     finish = choice.finish_reason or finish
-                    if text := choice.delta and choice.delta.content:
+                    if choice.text:
                         first = first or time.monotonic()
-                        pieces.append(text)
+                        pieces.append(choice.text)
                         if on_text is not None:
-                            on_text(text)
+                            on_text(choice.text)
         if finish is None:
             raise ModelError(
                 f"{self._client.at} ended the reply of `{self.name}` before it was complete; see "
@@ -293,12 +281,11 @@ class OpenAIModel:
             )
         ended = time.monotonic()
         read = first or ended
-        counted = _told(usage.prompt_tokens if usage else None)
-        generated = _told(usage.completion_tokens if usage else None)
+        counted = _told(usage.prompt_tokens)
+        generated = _told(usage.completion_tokens)
         if counted is not None:
             self._client.check_whole(self.name, messages, counted, self.context_tokens)
-        details = usage.prompt_tokens_details if usage else None
-        cached = details.cached_tokens if details else None
+        cached = usage.cached_tokens
         if cached is None and timings:
             cached = timings.cache_n
         whole = "".join(pieces)
