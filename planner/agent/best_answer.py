@@ -16,8 +16,6 @@ from planner.state import RunState
 
 @dataclass
 class BestAnswer:
-    """The best answer to the newest request of a run."""
-
     state: RunState
     changes: Changes
     gatherer: Gatherer
@@ -36,7 +34,6 @@ class BestAnswer:
         self.gatherer.absent = []
 
     def keep(self, answer: str, unsure: str | None) -> None:
-        """Remember the best answer so far, and why it is not certain."""
         self.text, self.unsure = answer, unsure
 
     def doubt(self, why: str) -> None:

@@ -31,8 +31,6 @@ USE = (
 
 
 class Documentation:
-    """Looks up libraries for one run."""
-
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
         read = caller.read_only

@@ -96,8 +96,6 @@ def _paragraphs(*parts: str) -> str:
 
 
 class Doubt(NamedTuple):
-    """Why an answer is not certain."""
-
     reason: str
     missing: Sequence[str] = ()
     """What it claims and no result says."""
@@ -107,8 +105,6 @@ class Doubt(NamedTuple):
 
 @dataclass(frozen=True)
 class Ending:
-    """Ends each request of one run."""
-
     state: RunState
     changes: Changes
     best: BestAnswer

@@ -23,8 +23,6 @@ MAX_UNREAD = 3
 
 
 class FileListing:
-    """The files of one run's project, by the tools that a model named."""
-
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
         self.state = caller.state

@@ -26,8 +26,6 @@ LIKELY_FINDERS = 3
 
 @dataclass
 class Finder:
-    """Finds out what the calls of one run need."""
-
     state: RunState
     ranking: Ranking
     asker: Asker

@@ -69,8 +69,6 @@ class _Candidates(NamedTuple):
 
 
 class Gatherer:
-    """Looks up questions for one run."""
-
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
         self.state = caller.state

@@ -31,8 +31,6 @@ Decision = MakePlan | Stay | MoveOn | Conclude
 
 @dataclass
 class Planner:
-    """Plans the calls of one run and makes them."""
-
     state: RunState
     ranking: Ranking
     asker: Asker

@@ -34,8 +34,6 @@ NOTHING = "no row fits its conditions. LIKE '%word%' finds a word within a value
 
 @dataclass(frozen=True)
 class Querier:
-    """Queries the results of one run."""
-
     state: RunState
     asker: Asker
     caller: Caller

@@ -53,8 +53,6 @@ SQL_TOKENS = 150
 
 
 class Asker:
-    """Asks the models of one run."""
-
     def __init__(self, calls: ModelCalls, tools: Sequence[ToolSpec]) -> None:
         self.calls = calls
         self.models = calls.models

@@ -50,8 +50,6 @@ READINGS = 2
 
 @dataclass
 class Reader:
-    """Reads the results of one run for an answer."""
-
     state: RunState
     asker: Asker
     gatherer: Gatherer
@@ -337,7 +335,6 @@ class Reader:
         self.doubt(f"Two readings of the results differ: {other}")
 
     def doubt(self, why: str) -> None:
-        """Say why the best answer is not certain."""
         self.best.unsure = why
         self.emit(GuardTripped(guard="second_reading", message=why))
 
@@ -389,6 +386,5 @@ class Reader:
 
     @property
     def newest_passages(self) -> Sequence[Passage]:
-        """Those of the newest iteration."""
         gathered = self.state.iterations[-1].gathered
         return gathered.passages if gathered else []

@@ -16,8 +16,6 @@ from planner.tools import Arguments, Outcome, ToolPool, ToolResult, ToolSpec
 
 @dataclass(frozen=True)
 class Sender:
-    """Calls the upstreams of one run."""
-
     pool: ToolPool
     state: RunState
     emit: Callable[[Event], None]

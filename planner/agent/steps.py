@@ -22,8 +22,6 @@ from planner.state import RunState, steered
 
 @dataclass(frozen=True)
 class Steps:
-    """The plan and the steps of one run."""
-
     state: RunState
     ranking: Ranking
     inbox: Inbox

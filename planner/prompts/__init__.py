@@ -52,8 +52,6 @@ PAST_RESULTS = 4
 
 
 class Prompts:
-    """Renders the messages of one run."""
-
     def __init__(self, tools: Sequence[ToolSpec]) -> None:
         self.system = system(tools)
         self.system_act = system_act(tools)
