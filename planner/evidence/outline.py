@@ -1,17 +1,15 @@
 """The members of a symbol, from the result of an upstream that knows symbols."""
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+from planner.evidence.records import value_of
 
 
 def outline(result: str) -> str:
     """A line for each symbol of a result in JSON that has members by kind, and one for each kind
     with their number and names; empty if there are none. Small models do not count well."""
-    try:
-        value = json.loads(result)
-    except (ValueError, RecursionError):
-        return ""
+    value = value_of(result)
     lines: list[str] = []
     for symbol in value if isinstance(value, list) else [value]:
         kinds = list(_kinds(symbol.values())) if isinstance(symbol, dict) else []
