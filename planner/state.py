@@ -287,8 +287,6 @@ class RunState:
     def offered(self) -> list[str]:
         """The tools shown so far, any of which a model may name."""
         at_first = self.started.offered if self.started else []
-        if not self.parts:
-            return at_first
         briefs = filter(None, [self.opens.brief])
         steps = self.steps[self.opens.steps :]
         later: list[events.BriefMade | Step | Steered] = [*briefs, *steps, *self.steered]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from planner.agent.questions import Asker
 from planner.agent.tool_calls import Caller
-from planner.checks.grounding import queries, query_written
+from planner.checks.grounding import query_written
 from planner.checks.guards import repeats
 from planner.checks.guards.results import NOTHING as NOTHING_FOR
 from planner.errors import InvalidReply
@@ -89,17 +89,14 @@ class Querier:
         return rows, " ".join([NOTHING, *known_values(lists, sql)])
 
     def record(self, sql: str, rows: Sequence[Row]) -> None:
-        """What a query found, as the result of a call, unless that is known."""
-        arguments = {"sql": sql}
-        if any(each.arguments == arguments for each in queries(self.state)):
-            return
+        """What a query found, as the result of a call."""
         self.caller.emit(
             ToolSelected(tool=QUERY, prompt=self.state.question, by="query", beside=True)
         )
         iteration = self.state.iterations[-1]
         text = json.dumps(rows if len(rows) > 1 else rows[0], ensure_ascii=False)
-        self.caller.record_arguments(iteration, arguments, self.state.ledger[-1].model)
-        self.caller.record_text(iteration, arguments, Outcome.SUCCESS, text)
+        self.caller.record_arguments(iteration, {"sql": sql}, self.state.ledger[-1].model)
+        self.caller.record_text(iteration, {"sql": sql}, Outcome.SUCCESS, text)
 
 
 def _is_result(call: Iteration) -> bool:
