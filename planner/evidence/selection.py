@@ -187,10 +187,7 @@ def _inside(passages: Sequence[Passage], begins: Passage) -> list[tuple[str, boo
 def _definition(passages: Sequence[Passage], begins: Passage, longest: int = MAX_WHOLE) -> Passage:
     """The definition that begins in a passage, with what stands within it, where it is short
     enough."""
-    lines = begins.text.splitlines()
-    head = next((line for line in lines if defined_in(line)), None)
-    if head is None:
-        return begins
+    head = next(filter(defined_in, begins.text.splitlines()))
     inside = [*begins.heading.splitlines(), head]
     whole = begins
     for each in passages[passages.index(begins) + 1 :] if begins in passages else ():
