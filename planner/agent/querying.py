@@ -11,17 +11,8 @@ from planner.checks.guards import repeats
 from planner.checks.guards.results import NOTHING as NOTHING_FOR
 from planner.errors import InvalidReply
 from planner.events import ToolSelected
+from planner.evidence import queries
 from planner.evidence.answers import answers, whole
-from planner.evidence.queries import (
-    QUERY,
-    QueryError,
-    Row,
-    known_values,
-    passed_over,
-    query,
-    says_something,
-    unknown_last,
-)
 from planner.evidence.records import is_further
 from planner.evidence.tables import Table, table
 from planner.state import Iteration, RunState
@@ -53,7 +44,7 @@ class Querier:
                 written = await self.asker.sql(definitions, wrong, only)
             except InvalidReply:
                 break
-            sql = unknown_last(written)
+            sql = queries.unknown_last(written)
             rows, problem = self.run(lists, sql)
             if not problem:
                 self.record(sql, whole(rows, things) if things else rows)
@@ -76,22 +67,22 @@ class Querier:
             return None
         return answers(self.state.part_iterations)
 
-    def run(self, lists: Sequence[Table], sql: str) -> tuple[Sequence[Row], str]:
+    def run(self, lists: Sequence[Table], sql: str) -> tuple[Sequence[queries.Row], str]:
         """The rows that a query finds, and what is wrong with it."""
         try:
-            rows = query(lists, sql)
-        except QueryError as error:
+            rows = queries.query(lists, sql)
+        except queries.QueryError as error:
             return [], str(error)
-        if missing := passed_over(lists, sql, self.state.question):
+        if missing := queries.passed_over(lists, sql, self.state.question):
             return rows, f"the request says {', '.join(missing)}, and the query does not"
-        if says_something(rows):
+        if queries.says_something(rows):
             return rows, ""
-        return rows, " ".join([NOTHING, *known_values(lists, sql)])
+        return rows, " ".join([NOTHING, *queries.known_values(lists, sql)])
 
-    def record(self, sql: str, rows: Sequence[Row]) -> None:
+    def record(self, sql: str, rows: Sequence[queries.Row]) -> None:
         """What a query found, as the result of a call."""
         self.caller.emit(
-            ToolSelected(tool=QUERY, prompt=self.state.question, by="query", beside=True)
+            ToolSelected(tool=queries.QUERY, prompt=self.state.question, by="query", beside=True)
         )
         iteration = self.state.iterations[-1]
         text = json.dumps(rows if len(rows) > 1 else rows[0], ensure_ascii=False)
