@@ -115,10 +115,11 @@ class ToolSpec(Roles):
         return for_grammar(self.input_schema)
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        """The schemas of its arguments, by their names."""
+    def parameters(self) -> dict[str, dict[str, Any]]:
+        """The schemas of its arguments, by their names; `true` and `false` say nothing."""
         properties = self.input_schema.get("properties", {})
-        return properties if isinstance(properties, dict) else {}
+        named = properties.items() if isinstance(properties, dict) else ()
+        return {name: each if isinstance(each, dict) else {} for name, each in named}
 
     @property
     def required(self) -> list[str]:

@@ -7,7 +7,7 @@ from planner.agent.budget import Budget
 from planner.agent.questions import Asker
 from planner.agent.tool_calls import Caller
 from planner.checks.guards import sources
-from planner.checks.guards.arguments import parameter, takes_paths
+from planner.checks.guards.arguments import takes_paths
 from planner.checks.guards.results import empty
 from planner.checks.guards.widening import items
 from planner.checks.validation import narrowed
@@ -52,7 +52,7 @@ class Finder:
         tool = self.asker.tools.get(call.tool)
         if not (tool and found and found.keys() == {*tool.required}):
             return None
-        if any(parameter(tool, name).get("type") != "array" for name in found):
+        if any(tool.parameters.get(name, {}).get("type") != "array" for name in found):
             return None
         takes = narrowed(tool.input_schema, found)["properties"]
         return {name: takes[name]["items"]["enum"][:MAX_ITEMS] for name in found}
@@ -72,7 +72,9 @@ class Finder:
         tool = self.asker.tools.get(newest.tool)
         if tool is None or not tool.read_only or tool.has_role or takes_paths(tool):
             return  # the last two look up what they are given
-        texts = [each for each in tool.required if parameter(tool, each).get("type") in TEXTS]
+        texts = [
+            each for each in tool.required if tool.parameters.get(each, {}).get("type") in TEXTS
+        ]
         needed = [name for name in texts if kind(name) not in self.tools]
         called = {each.tool for each in self.state.part_iterations}
         finders = [each for each in self._finders(needed) if each not in called]

@@ -133,8 +133,7 @@ def _document(tool: ToolSpec) -> Counter[str]:
     for word in words(tool.name):
         bag[word] += NAME_WEIGHT
     for name, schema in tool.parameters.items():
-        about = schema.get("description") if isinstance(schema, dict) else None
-        bag.update(words(f"{name} {about or ''}"))
+        bag.update(words(f"{name} {schema.get('description') or ''}"))
     return bag
 
 

@@ -48,7 +48,6 @@ def parameters(tool: ToolSpec) -> str:
     bounds."""
     lines = []
     for name, schema in tool.parameters.items():
-        schema = schema if isinstance(schema, dict) else {}
         kind = schema.get("type", "")
         kind = kind if isinstance(kind, str) else ""
         notes = ", ".join(filter(None, [kind, "" if name in tool.required else "optional"]))

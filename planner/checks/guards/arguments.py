@@ -112,7 +112,7 @@ def _is_choice(tool: ToolSpec, name: str, value: str) -> bool:
     """Whether the value of an optional argument may be one of its own, and no path: `desc` of a
     `sort_dir`, `sent` of a mailbox's `folder`. Without it, a tool that has another default than all
     would look there."""
-    own = parameter(tool, name)
+    own = tool.parameters.get(name, {})
     if not re.fullmatch(r"[\w -]+", value):
         return False
     word = re.escape(value)
@@ -154,12 +154,6 @@ def _parents(path: str) -> list[str]:
     return ["/".join(parts[:end]) for end in range(1, len(parts))]
 
 
-def parameter(tool: ToolSpec, name: str) -> dict[str, Any]:
-    """What a tool's schema says of an argument; empty if that is nothing."""
-    found = tool.parameters.get(name, {})
-    return found if isinstance(found, dict) else {}
-
-
 def same(tool: ToolSpec, first: Arguments, second: Arguments) -> bool:
     """Whether two calls are equal except for defaults, empty options and the spelling of paths."""
     return _normal(tool, first) == _normal(tool, second)
@@ -171,7 +165,7 @@ def _normal(tool: ToolSpec, arguments: Arguments) -> Arguments:
         if takes_path(name) and isinstance(value, str):
             value = (value.rstrip("/") or value).removeprefix("./")
             value = "" if value == "." else value
-        unsaid: tuple[Any, ...] = (None, "", [], {}, parameter(tool, name).get("default"))
+        unsaid: tuple[Any, ...] = (None, "", [], {}, tool.parameters.get(name, {}).get("default"))
         if name in tool.required or value not in unsaid:
             normal[name] = value
     return normal
@@ -194,7 +188,7 @@ def without_limits(arguments: Arguments, tool: ToolSpec, said: str) -> Corrected
     kept, changes = dict(arguments), []
     numbers = {float(each) for each in re.findall(r"\d+(?:\.\d+)?", without_separators(said))}
     for name, value in arguments.items():
-        default = parameter(tool, name).get("default")
+        default = tool.parameters.get(name, {}).get("default")
         if name in tool.required or type(value) not in (int, float) or value in numbers:
             continue
         if isinstance(default, int | float) and 0 < value < MIN_SHARE * default:
@@ -243,7 +237,7 @@ _REGEX_PART = re.compile(
 def takes_mask(tool: ToolSpec, name: str) -> bool:
     """Whether an argument is a file mask such as `*.py`, by its name and description."""
     words = re.sub(r"[_-]|(?<=[a-z])(?=[A-Z])", " ", name)
-    says = parameter(tool, name).get("description", "")
+    says = tool.parameters.get(name, {}).get("description", "")
     if takes_regex(tool, name):
         return False
     of_files = words.endswith("pattern") and bool(_SAYS_MASK.search(tool.description))
@@ -254,7 +248,7 @@ def takes_mask(tool: ToolSpec, name: str) -> bool:
 
 def takes_regex(tool: ToolSpec, name: str) -> bool:
     """Whether an argument is a regular expression, by its name and description."""
-    says = f"{name} {parameter(tool, name).get('description', '')}"
+    says = f"{name} {tool.parameters.get(name, {}).get('description', '')}"
     return name == tool.text_argument or bool(_SAYS_REGEX.search(says))
 
 

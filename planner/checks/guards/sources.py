@@ -11,7 +11,7 @@ from planner.checks.claims import claims, holds, is_value, numbers_in, readings
 from planner.checks.forms import is_path
 from planner.checks.grounding import chosen, gathered, given_paths, leaves, strings
 from planner.checks.guards.amounts import Numbers
-from planner.checks.guards.arguments import Corrected, parameter, takes_path
+from planner.checks.guards.arguments import Corrected, takes_path
 from planner.checks.guards.results import empty
 from planner.checks.validation import choices
 from planner.evidence.context import entries, readable
@@ -135,7 +135,7 @@ def _has_meaning(tool: ToolSpec, argument: str, value: Any) -> bool:
         return True
     if type(value) not in (int, float):
         return False
-    said = str(parameter(tool, argument).get("description", ""))
+    said = str(tool.parameters.get(argument, {}).get("description", ""))
     scale = {int(each) for each in _EXPLAINED.findall(said)}
     return len(scale) > 1 and value in scale and not _is_id(argument)
 
