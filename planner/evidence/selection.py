@@ -187,7 +187,7 @@ def _inside(passages: Sequence[Passage], begins: Passage) -> list[tuple[str, boo
 def _definition(passages: Sequence[Passage], begins: Passage, longest: int = MAX_WHOLE) -> Passage:
     """The definition that begins in a passage, with what stands within it, where it is short
     enough."""
-    head = next(filter(defined_in, begins.text.splitlines()))
+    head = next(filter(defined_in, begins.text.splitlines()), "")
     inside = [*begins.heading.splitlines(), head]
     whole = begins
     for each in passages[passages.index(begins) + 1 :] if begins in passages else ():
