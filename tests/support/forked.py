@@ -21,21 +21,28 @@ from socketserver import ForkingMixIn, StreamRequestHandler, UnixStreamServer
 
 
 def run(
-    words: Sequence[str], environ: dict[str, str], seconds: float
+    words: Sequence[str],
+    environ: dict[str, str],
+    seconds: float,
+    text: str | None = None,
+    merged: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """`planloom` with these words, without a standard input."""
+    """`planloom` with these words, and with this text piped in, if there is one, or else without a
+    standard input. Merged, its errors are in its output, where they came."""
     with (
         tempfile.TemporaryDirectory() as folder,
         socket.socket(socket.AF_UNIX) as connection,
     ):
-        files = [f"{folder}/output", f"{folder}/errors"]
+        files = [f"{folder}/output", f"{folder}/output" if merged else f"{folder}/errors"]
         connection.settimeout(seconds)
         connection.connect(_forking())
         order = {"words": list(words), "environ": environ, "cwd": str(Path.cwd()), "files": files}
+        order["text"] = text
         connection.sendall(json.dumps(order).encode() + b"\n")
         code = connection.recv(9)
         assert code, "it ended without an exit code"
         output, errors = (Path(file).read_bytes().decode() for file in files)
+        errors = "" if merged else errors
     return subprocess.CompletedProcess(list(words), int(code), output, errors)
 
 
@@ -67,6 +74,14 @@ class _Forking(ForkingMixIn, UnixStreamServer):
             os._exit(0)
 
 
+def piped(text: str) -> int:
+    """The end of a pipe that brings this text, and no more."""
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as pipe:
+        pipe.write(text.encode())  # short enough for what a pipe holds unread
+    return reading
+
+
 class _Command(StreamRequestHandler):
     def handle(self) -> None:
         from server.cli.commands import main
@@ -75,8 +90,8 @@ class _Command(StreamRequestHandler):
         os.chdir(order["cwd"])
         os.environ.clear()
         os.environ.update(order["environ"])
-        files = [os.open(os.devnull, os.O_RDONLY)]
-        files += [os.open(file, os.O_CREAT | os.O_WRONLY) for file in order["files"]]
+        files = [os.open(os.devnull, os.O_RDONLY) if order["text"] is None else piped(order["text"])]
+        files += [os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND) for file in order["files"]]
         for number, file in enumerate(files):
             os.dup2(file, number)
         sys.argv = ["planloom", *order["words"]]

@@ -207,9 +207,12 @@ class Place:
             stderr=screen,
         )
 
-    def run(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str, text: str | None = None, merged: bool = False, **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        """The same to its end, in a forked process (`forked.run`)."""
         environment = {**os.environ, **self.environ, **environ}
-        return forked.run(self.command(*words)[3:], environment, LONG)
+        return forked.run(self.command(*words)[3:], environment, LONG, text, merged)
 
     def processes(self) -> list[psutil.Process]:
         """Every live process that was started on this place, orphans too."""

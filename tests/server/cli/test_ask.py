@@ -82,15 +82,7 @@ def test_the_cost_comes_after_the_answer_and_when_asked_for(
 ) -> None:
     for words in (["ask", QUESTION], ["ask", "-v", QUESTION]):
         ollama.expect(found(ANSWER))
-        merged = subprocess.run(
-            place.command(*words),
-            env={**place.environ},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=True,
-        ).stdout
+        merged = place.run(*words, merged=True).stdout
         assert ("prompt tokens" in merged) is ("-v" in words)
         if "-v" in words:
             assert merged.index(ANSWER) < merged.index("prefill")
@@ -110,7 +102,7 @@ def test_a_model_is_named_on_the_command_line(
 
 def test_a_question_is_read_from_a_pipe(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(found(ANSWER), contains=[f"{QUESTION}\n"])
-    done = piped(place, QUESTION, "ask", "-")
+    done = place.run("ask", "-", text=QUESTION)
     assert done.stdout.startswith(ANSWER)
     assert place.run("runs").stdout.endswith(f"  {QUESTION}\n")  # and nothing around it
 
@@ -119,7 +111,7 @@ def test_what_is_piped_in_is_what_the_question_is_about(
     place: Place, ollama: ScriptedOllama
 ) -> None:
     ollama.expect(found(ANSWER), contains=[f"Where is this?\n\nIt is about this text:\n\n{CLASS}"])
-    done = piped(place, f"{CLASS}\n", "ask", "Where is this?")
+    done = place.run("ask", "Where is this?", text=f"{CLASS}\n")
     assert done.stdout.startswith(ANSWER)
 
 
