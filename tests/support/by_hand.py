@@ -15,10 +15,11 @@ TYPES = {str: "string", int: "integer", float: "number"}
 MAX_LINE = 2**26
 
 
-async def serve(name: str, tools: Iterable[Tool]) -> None:
+async def serve(name: str, tools: Iterable[Tool], instructions: str | None = None) -> None:
     """Answer what comes on the standard input until it ends."""
     listed = [_listed(*each) for each in tools]
     functions = {function.__name__: function for function, _ in tools}
+    told = {"instructions": instructions} if instructions else {}
     under_way: dict[Any, asyncio.Task[None]] = {}
     reader = asyncio.StreamReader(MAX_LINE)
     loop = asyncio.get_running_loop()
@@ -34,6 +35,7 @@ async def serve(name: str, tools: Iterable[Tool]) -> None:
                         "protocolVersion": given["protocolVersion"],
                         "capabilities": {"tools": {}},
                         "serverInfo": {"name": name, "version": "1"},
+                        **told,
                     },
                 )
             case "tools/list":
@@ -55,7 +57,7 @@ async def _call(message: Any, function: Callable[..., Any], arguments: dict[str,
         text = f"Error calling tool '{function.__name__}': {error}"
         _answer(message, result={"content": [{"type": "text", "text": text}], "isError": True})
         return
-    said = result if isinstance(result, str) else json.dumps(result)
+    said = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
     more = {"structuredContent": result} if isinstance(result, dict) else {}
     _answer(message, result={"content": [{"type": "text", "text": said}]} | more)
 

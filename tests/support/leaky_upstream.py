@@ -1,16 +1,15 @@
 """An MCP server that says what it was given in secret, wherever it can say something."""
 
+import asyncio
 import base64
 import json
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from fastmcp import FastMCP
-from fastmcp.exceptions import ToolError
-from fastmcp.tools import FunctionTool
-from mcp_types import ToolAnnotations
+from by_hand import Tool, serve
 
 GIVEN = {name: os.environ.get(name, "") for name in os.environ if name.startswith("PLANTED_")}
 EVERYTHING = " ".join(GIVEN.values())
@@ -26,15 +25,13 @@ def said() -> list[str]:
     return spelled
 
 
-def build_server() -> FastMCP:
-    mcp = FastMCP("leaky", version="1", instructions=EVERYTHING)
-
-    def leak(word: str = EVERYTHING) -> list[str]:
+def tools() -> Iterator[Tool]:
+    def leak(word: str = EVERYTHING) -> dict[str, list[str]]:
         print("leaking", EVERYTHING, file=sys.stderr, flush=True)
-        return said()
+        return {"result": said()}
 
     def fail() -> str:
-        raise ToolError(f"cannot log in with {said()}")
+        raise RuntimeError(f"cannot log in with {said()}")
 
     def structured() -> dict[str, Any]:
         return {"nested": [{value: value} for value in GIVEN.values()]}
@@ -44,14 +41,9 @@ def build_server() -> FastMCP:
         os._exit(3)
 
     for function in (leak, fail, structured, crash):
-        tool = FunctionTool.from_function(
-            function,
-            description=f"Says {EVERYTHING}",
-            annotations=ToolAnnotations(read_only_hint=True),
-        )
-        mcp.add_tool(tool)
-    return mcp
+        function.__doc__ = f"Says {EVERYTHING}"
+        yield function, {"readOnlyHint": True}
 
 
 if __name__ == "__main__":
-    build_server().run("stdio", show_banner=False)
+    asyncio.run(serve("leaky", [*tools()], instructions=EVERYTHING))
