@@ -590,6 +590,7 @@ def test_numbered_lines_go_up_by_one_and_stay_as_they_are(
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | CONTENTS,
     lambda inner: st.lists(inner) | st.dictionaries(st.text("abc"), inner),
+    max_leaves=10,
 )
 
 
