@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from notes import notes, notes_server
+from paths import SUPPORT
 from scripted_ollama import ScriptedOllama
 from serving import Place, SharedUpstream
 
@@ -31,6 +32,14 @@ def anyio_backend() -> str:
 def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """What servers keep between runs is not the user's, and not another test's."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+
+
+@pytest.fixture(autouse=True)
+def no_authorities(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing on loopback speaks TLS, and each HTTP client would read the system's certificates."""
+    if not any(map(request.node.get_closest_marker, ("live", "outside"))):
+        monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+        monkeypatch.setenv("SSL_CERT_DIR", str(SUPPORT))
 
 
 @pytest.fixture(scope="session")
