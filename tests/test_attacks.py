@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import fastmcp
+import forked
 import httpx
 import openai
 import psutil
@@ -187,14 +188,7 @@ def with_file(place: Place, text: str, *words: str) -> subprocess.CompletedProce
 
 
 def planloom(place: Place, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "server.cli", *words],
-        env=os.environ | place.environ,
-        capture_output=True,
-        text=True,
-        timeout=LONG,
-        check=False,
-    )
+    return forked.run(words, {**os.environ, **place.environ}, LONG)
 
 
 async def test_a_few_lines_of_aliases_are_not_written_out(place: Place) -> None:

@@ -118,32 +118,43 @@ async def test_a_connection_is_opened_while_an_upstream_hangs(place: Place) -> N
         assert (await wire.hear())["id"] == 1
 
 
-@pytest.mark.parametrize(
-    "opening", [*map(initialize, [*HANDSHAKE_PROTOCOL_VERSIONS, "1999-01-01"]), discover()]
-)
-async def test_the_first_answer_is_the_servers_own(opening: dict[str, Any], place: Place) -> None:
-    program = textwrap.dedent("""
-        import os, sys
-        from pathlib import Path
-        import anyio
-        from server.config_file import load_settings
-        from server.cli.serve_stdio import serve_stdio
-        file, project = map(Path, sys.argv[1:])
-        anyio.run(serve_stdio, load_settings(file, project, os.environ))
-    """)
+OPENINGS = [*map(initialize, [*HANDSHAKE_PROTOCOL_VERSIONS, "1999-01-01"]), discover()]
+SERVED = textwrap.dedent("""
+    import os, sys
+    from pathlib import Path
+    import anyio
+    from server.config_file import load_settings
+    from server.cli.serve_stdio import serve_stdio
+    file, project, *openings = sys.argv[1:]
+    settings = load_settings(Path(file), Path(project), os.environ)
+    for opening in openings:
+        if os.fork() == 0:
+            reading, writing = os.pipe()
+            os.write(writing, opening.encode() + b"\\n")
+            os.close(writing)
+            os.dup2(reading, 0)
+            anyio.run(serve_stdio, settings)
+            sys.exit()
+        assert os.wait()[1] == 0
+""")
+"""A server for each opening, one after the other: forked, because the import takes seconds."""
+
+
+async def test_the_first_answer_is_the_servers_own(place: Place) -> None:
     place.upstreams = {}
-    given = [sys.executable, "-c", program, str(place.file), str(place.project)]
+    given = [sys.executable, "-c", SERVED, str(place.file), str(place.project)]
     process = await anyio.to_thread.run_sync(
         lambda: subprocess.run(
-            given,
-            input=json.dumps(opening).encode() + b"\n",
+            [*given, *map(json.dumps, OPENINGS)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             env=os.environ | place.environ,
-            capture_output=True,
             timeout=LONG,
             check=True,
         )
     )
-    assert handshake.first_answer(opening, place.project) == json.loads(process.stdout)
+    answers = [json.loads(line) for line in process.stdout.splitlines()]
+    assert answers == [handshake.first_answer(each, place.project) for each in OPENINGS]
 
 
 def test_the_protocols_are_those_of_the_sdk() -> None:
