@@ -33,6 +33,7 @@ from typer.main import get_command
 
 from benchmarks.speed import runs
 from server.app import build
+from server.auth import Tokens
 from server.cli import commands as cli
 from server.config_file import load_settings
 
@@ -395,7 +396,10 @@ OURS = {
     for words in commands(block.text)
     if Path(words[0]).name == "planloom"
 }
-SERVE = {words for words in OURS if "serve" in words}
+SERVE = {
+    tuple(re.sub(r":\d+$", ":8000", word) for word in words) for words in OURS if "serve" in words
+}
+"""On one port, since a free one is taken instead."""
 CONSENT = {words for words in OURS if "--accept" in words}
 LOOK = {words for words in OURS if {"show", "resume", "--follow"} & {*words}}
 """They need a run that was there before."""
@@ -403,7 +407,7 @@ ANSWER = {words for words in OURS if {"approve", "decline"} & {*words}}
 """They need a run that waits for them, as in `tests/server/views/test_consent.py`."""
 TRY = {words for words in OURS if "try" in words}
 """They take a while, and are run in `tests/server/cli/test_trial.py`."""
-RUN = OURS - SERVE - CONSENT - LOOK - ANSWER - TRY
+RUN = {words for words in OURS if "serve" not in words} - CONSENT - LOOK - ANSWER - TRY
 MODELS = (FAST, FULL, "qwen2.5-coder:7b", "qwen3:4b")
 """Those that the pages name."""
 
@@ -487,8 +491,8 @@ def test_python_runs(
 ) -> None:
     """Against a server of ours."""
     ollama.expect(found("It is nowhere."), contains=["UpstreamPool"])
-    with place.http(PLANLOOM_TOKEN=TOKEN) as (_, port):
-        text = block.text.replace("127.0.0.1:8000", f"127.0.0.1:{port}")
+    with served(build(place.settings, auth=Tokens([TOKEN]))) as url:
+        text = block.text.replace("http://127.0.0.1:8000", url.removesuffix("/mcp"))
         text = text.replace("<what `planloom token` prints>", TOKEN)
         exec(compile(text, str(block), "exec"), {})
     assert 'No file contains "UpstreamPool".' in capsys.readouterr().out
