@@ -240,14 +240,14 @@ async def test_what_is_only_talk_says_that_nothing_was_done(
 
 
 async def test_a_change_is_chosen_and_argued_by_the_full_model_in_a_plan(
-    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+    place: Place, ollama: ScriptedOllama
 ) -> None:
-    monkeypatch.setenv("PLANLOOM_FAST_MODEL", FAST)
+    place.variables = {"PLANLOOM_FAST_MODEL": FAST}
     ollama.expect(deed("note"), model=FAST)
     ollama.expect(plan("add_note"), model=FULL)
     ollama.expect({"text": "hello"}, model=FULL)
     ollama.expect(was_done("It is added."), model=FULL)
-    async with place.client("stdio-legacy", Person(True)) as caller:
+    async with place.client("memory-legacy", Person(True)) as caller:
         result = await caller.call("plan_and_answer", prompt="Note hello")
     assert report(result)["status"] == "answered"
     told = [each["type"] for each in caller.progress.events]

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from socketserver import ForkingMixIn, StreamRequestHandler, UnixStreamServer
+from typing import Any
 
 
 def run(
@@ -36,8 +37,8 @@ def run(
         files = [f"{folder}/output", f"{folder}/output" if merged else f"{folder}/errors"]
         connection.settimeout(seconds)
         connection.connect(_forking())
-        order = {"words": list(words), "environ": environ, "cwd": str(Path.cwd()), "files": files}
-        order["text"] = text
+        order: dict[str, Any] = {"words": list(words), "environ": environ, "text": text}
+        order |= {"cwd": str(Path.cwd()), "files": files}
         connection.sendall(json.dumps(order).encode() + b"\n")
         code = connection.recv(9)
         assert code, "it ended without an exit code"
@@ -90,7 +91,9 @@ class _Command(StreamRequestHandler):
         os.chdir(order["cwd"])
         os.environ.clear()
         os.environ.update(order["environ"])
-        files = [os.open(os.devnull, os.O_RDONLY) if order["text"] is None else piped(order["text"])]
+        files = [
+            os.open(os.devnull, os.O_RDONLY) if order["text"] is None else piped(order["text"])
+        ]
         files += [os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND) for file in order["files"]]
         for number, file in enumerate(files):
             os.dup2(file, number)

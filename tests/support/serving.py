@@ -39,6 +39,7 @@ from replies import found, move_on, nowhere, plan
 from scripted_ollama import FULL, ScriptedOllama
 from upstream_server import build_server
 
+from server import auth
 from server.app import build
 from server.config import Settings
 from server.config_file import load_settings
@@ -144,6 +145,8 @@ class Place:
     approval: dict[str, Any] = field(default_factory=dict)
     bounds: dict[str, Any] = field(default_factory=dict)
     """Other keys of `upstreams.yaml`."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """What its servers have in their environment besides."""
     shared: "SharedUpstream | None" = None
     """Where upstream processes are not the point: the session's one, over its own project."""
 
@@ -183,6 +186,7 @@ class Place:
             "PLANLOOM_RUNS": str(self.root / "runs"),
             "XDG_CONFIG_HOME": str(self.root / "config"),
             "XDG_STATE_HOME": str(self.root / "state"),
+            **self.variables,
         }
 
     @property
@@ -245,7 +249,8 @@ class Place:
     async def client(
         self, face: str = "memory", person: ElicitationHandler | None = None
     ) -> AsyncIterator["Caller"]:
-        """A client of a server on this place, which ends with it; it can ask a `person`."""
+        """A client of a server on this place, which ends with it; it can ask a `person`. Besides
+        `FACES` there is `served`, which is HTTP without a process of its own."""
         kind, _, era = face.partition("-")
         era = era or "auto"
         if kind == "memory":
@@ -257,6 +262,11 @@ class Place:
             transport = StdioTransport(command, arguments, env=environ, keep_alive=False)
             async with connected(transport, person, era) as caller:
                 yield caller
+        elif kind == "served":
+            provider, source = auth.provider({}, "127.0.0.1")
+            with served(build(self.settings, auth=provider)) as url:
+                async with connected(url, person, era, auth=str(source.own)) as caller:
+                    yield caller
         else:
             with self.http() as (process, port):
                 url = f"http://127.0.0.1:{port}/mcp"

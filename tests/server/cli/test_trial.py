@@ -138,7 +138,7 @@ def test_an_interrupted_trial_shows_what_it_has(
             end(trying)
     assert trying.returncode == 130
     rows = measured(output.decode())
-    assert rows == dict.fromkeys(before, ["12", "0", "0"]) | {FULL: ["2", "0", "0"]}
+    assert rows == {each: ["12", "0", "0"] for each in before} | {FULL: ["2", "0", "0"]}
     assert [each in output.decode() for each in ("Best: ", f"Best: {FAST} (")] == [bool(before)] * 2
     assert f"{FULL} stopped after 2 of 12 questions: it was interrupted" in errors.decode()
     assert f"{FULL} 2/12 right, " in errors.decode()

@@ -165,7 +165,7 @@ async def test_a_page_is_told_what_the_model_does(
 async def test_a_run_of_another_server_is_followed(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(Hang("", json.dumps(found(PLACE))))
     provider, source = auth.provider({}, "127.0.0.1")
-    async with place.client("stdio") as caller:
+    async with place.client() as caller:
         run_id = await begin(caller.client)
         await ollama.arrived()
         with served(build(place.settings, auth=provider)) as url:

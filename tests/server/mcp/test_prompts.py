@@ -21,7 +21,10 @@ from mcp_types import (
 from planted import ANSWER, QUESTION
 from replies import conclusion, found
 from scripted_ollama import ScriptedOllama
-from serving import Place, end, normalised, text
+from serving import Place, end, normalised, served, text
+
+from server.app import build
+from server.auth import Tokens
 
 pytestmark = pytest.mark.anyio
 
@@ -230,9 +233,7 @@ async def test_arguments_are_completed(face: str, place: Place, ollama: Scripted
 async def test_callers_see_their_own_runs_only(place: Place, ollama: ScriptedOllama) -> None:
     async with place.client() as caller:
         await answered(caller, ollama)
-    environ = {"PLANLOOM_TOKEN": f"{ONE},{ANOTHER}"}
-    with place.http(**environ) as (_, port):
-        url = f"http://127.0.0.1:{port}/mcp"
+    with served(build(place.settings, auth=Tokens([ONE, ANOTHER]))) as url:
         ollama.expect(found(ANSWER))
         async with Client(url, auth=ONE) as one:
             done = await one.call_tool("plan_and_answer", {"prompt": QUESTION})

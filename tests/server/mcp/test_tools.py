@@ -42,7 +42,7 @@ from server.config import Settings
 
 pytestmark = pytest.mark.anyio
 
-ONE_OF_EACH = ("memory", "memory-legacy", "stdio", "http", "http-legacy")
+ONE_OF_EACH = ("memory", "memory-legacy", "stdio", "served", "served-legacy")
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ async def test_a_client_that_gives_up_stops_its_run_and_what_it_does(
     assert "plan_and_answer with the same prompt" in text(ended)
 
 
-@pytest.mark.parametrize("face", ["memory", "stdio", "http"])
+@pytest.mark.parametrize("face", ["memory", "stdio", "served"])
 async def test_a_run_outlives_its_call_and_is_followed_or_ended_later(
     face: str, place: Place, ollama: ScriptedOllama
 ) -> None:

@@ -48,8 +48,8 @@ from planner.tools import (
     UpstreamStatus,
 )
 from server.app import build
-from server.auth import Tokens
 from server.approval.approval import Approvals, GuardedPool
+from server.auth import Tokens
 from server.config import RunSettings
 from server.config_file import load_settings
 from server.journal.base import MAX_LETTERS, RunWriter

@@ -57,8 +57,8 @@ def leaks(text: str) -> list[str]:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     with ScriptedOllama() as ollama:
-        place = Place(tmp_path, ollama)
-        for name, value in (place.environ | PLANTED).items():
+        place = Place(tmp_path, ollama, variables=PLANTED)
+        for name, value in place.environ.items():
             monkeypatch.setenv(name, value)
         env = {name: f"${{{name}}}" for name in PLANTED}
         python = {"command": "${PLANLOOM_PYTHON}", "env": env}
@@ -71,17 +71,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
             },
             "odd": {"url": "ftp://${PLANTED_TOKEN}"},
         }
-        monkeypatch.setattr(
-            Place, "settings", property(lambda place: _settings(place)), raising=True
-        )
         yield place
         assert [process.cmdline() for process in place.processes()] == []
-
-
-def _settings(place: Place) -> Any:
-    from server.config_file import load_settings
-
-    return load_settings(place.file, place.project, place.environ | PLANTED)
 
 
 def kept(place: Place) -> Iterable[str]:

@@ -201,7 +201,7 @@ async def test_a_wrong_file_changes_nothing_and_is_told(
     place: Place, ollama: ScriptedOllama, only: Only
 ) -> None:
     place.upstreams = {"files": only("say")}
-    async with place.client("stdio") as caller:
+    async with place.client() as caller:
         await listed(caller, ready("files"))
         (place.root / "upstreams.yaml").write_text("upstreams:\n  files: {comand: x}\n")
         found = await listed(caller, lambda found: found["problem"])

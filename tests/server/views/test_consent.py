@@ -166,7 +166,7 @@ async def test_another_process_shows_what_waits_and_answers_it(
     ollama.expect(conclusion("It is noted."))
     person = Person(None)
     async with (
-        place.client("stdio-legacy", person) as caller,
+        place.client("memory-legacy", person) as caller,
         waiting(caller.client, person, LONG_TEXT) as run_id,
     ):
 
@@ -337,14 +337,14 @@ async def test_another_process_declines(place: Place, ollama: ScriptedOllama) ->
 
 
 async def test_a_call_with_a_secret_is_approved_by_what_the_record_shows_of_it(
-    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+    place: Place, ollama: ScriptedOllama
 ) -> None:
     """The call is made with the secret, which no file holds, nor a hash that could be tried."""
-    text = keep_secret(place, monkeypatch)
+    text = keep_secret(place)
     ollama.expect(conclusion("It is noted."))
     person = Person(None)
     async with (
-        place.client("stdio-legacy", person) as caller,
+        place.client("memory-legacy", person) as caller,
         waiting(caller.client, person, text) as run_id,
     ):
         shown = await anyio.to_thread.run_sync(place.run, "runs", "approve", run_id)
@@ -365,9 +365,9 @@ async def test_a_call_with_a_secret_is_approved_by_what_the_record_shows_of_it(
 
 
 async def test_a_run_taken_up_from_the_record_does_not_call_with_a_redacted_secret(
-    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+    place: Place, ollama: ScriptedOllama
 ) -> None:
-    text = keep_secret(place, monkeypatch)
+    text = keep_secret(place)
     ollama.expect(conclusion("It is not noted.", success=False))
     person = Person(None)
     with place.http() as (process, port):
@@ -382,7 +382,7 @@ async def test_a_run_taken_up_from_the_record_does_not_call_with_a_redacted_secr
             (run_id,) = re.findall(r"For run (\w+):", person.shown[0])
             process.kill()
             tasks.cancel_scope.cancel()
-    async with place.client("http-legacy", Person(True)) as caller:
+    async with place.client("served-legacy", Person(True)) as caller:
         await caller.call("run_step", run_id=run_id)
         report = await report_of(caller.client, run_id)
     assert decided(report) == (
@@ -398,11 +398,11 @@ ABOUT_SECRET = {"prompt": f"Note that the password is {SECRET}", "tool": "add_no
 
 @pytest.mark.parametrize("by_model", [False, True])
 async def test_a_later_step_is_called_with_the_secret(
-    by_model: bool, place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+    by_model: bool, place: Place, ollama: ScriptedOllama
 ) -> None:
     """Whether the caller gives it in the step's arguments, or a model knows it from an earlier
     step's prompt; nothing of it is on record."""
-    text = keep_secret(place, monkeypatch)
+    text = keep_secret(place)
     steps: list[dict[str, Any]] = [ABOUT_SECRET | {"arguments": {"text": "one"}}]
     ollama.expect(conclusion("One is noted."))
     if by_model:
@@ -413,7 +413,7 @@ async def test_a_later_step_is_called_with_the_secret(
     steps.append({"prompt": "Note three", "tool": "add_note", "arguments": {"text": f"3 {text}"}})
     ollama.expect(conclusion("It is noted."))
     ollama.expect(conclusion("All is noted."))
-    async with place.client("stdio", Person(True, True, True)) as caller:
+    async with place.client(person=Person(True, True, True)) as caller:
         run_id = None
         for step in steps:
             done = await caller.call("run_step", **step, **({"run_id": run_id} if run_id else {}))
@@ -425,11 +425,11 @@ async def test_a_later_step_is_called_with_the_secret(
 
 
 async def test_a_step_on_another_server_knows_only_the_secret_that_it_is_given(
-    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+    place: Place, ollama: ScriptedOllama
 ) -> None:
-    text = keep_secret(place, monkeypatch)
+    text = keep_secret(place)
     ollama.expect(conclusion("One is noted."))
-    async with place.client("stdio", Person(True)) as caller:
+    async with place.client(person=Person(True)) as caller:
         arguments: dict[str, Any] = {"arguments": {"text": "one"}}
         done = await caller.call("run_step", **ABOUT_SECRET, **arguments)
         run_id = (done.whole or {})["run_id"]
@@ -437,7 +437,7 @@ async def test_a_step_on_another_server_knows_only_the_secret_that_it_is_given(
     ollama.expect(conclusion("It is not noted.", success=False))
     ollama.expect(conclusion("It is noted."))
     asked = Person(True)
-    async with place.client("stdio", asked) as caller:
+    async with place.client(person=asked) as caller:
         await caller.call("run_step", run_id=run_id, prompt="Note it", tool="add_note")
         report = await report_of(caller.client, run_id)
         again = {"prompt": "Note it again", "tool": "add_note", "arguments": {"text": text}}
@@ -479,9 +479,9 @@ async def test_stars_that_another_server_has_recorded_are_noted(
     assert noted(place.project) == [[f"***{number}***", "nobody"] for number in range(3)]
 
 
-def keep_secret(place: Place, monkeypatch: pytest.MonkeyPatch) -> str:
+def keep_secret(place: Place) -> str:
     """A text with a secret of the operator, who gives it to the upstream."""
-    monkeypatch.setenv("NOTES_PASSWORD", SECRET)
+    place.variables = {"NOTES_PASSWORD": SECRET}
     place.upstreams["notes"] |= {"headers": {"X-Password": "${NOTES_PASSWORD}"}}
     return f"the password is {SECRET}"
 

@@ -152,7 +152,7 @@ async def test_a_call_that_was_under_way_when_its_server_was_killed_is_told(plac
             await until(lambda: "up.never" in recorded(place))  # its intent
             process.kill()
     place.ollama.expect(conclusion("Nobody knows.", success=False))
-    async with place.client("http") as caller:
+    async with place.client("served") as caller:
         interrupted = await caller.call("get_run", run_id=run_id)
         ended = await caller.call("run_step", run_id=run_id)
     told = [(each.whole or {})["warnings"] for each in (interrupted, ended)]
