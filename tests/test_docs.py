@@ -524,6 +524,8 @@ def test_quick_measurements_run(
     given = [str(tmp_path / "measured.json") if word == "FILE" else word for word in words]
     if words[0] == "benchmarks.overhead":
         given += ["--steps", "3", "--repeats", "2"]
+    if words[1:] == ("questions",):
+        given += ["--families", "polyglot,docs,talk"]  # others are made, not read
     monkeypatch.setattr(runs, "STEPS", (10,))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(sys, "argv", given)
