@@ -38,6 +38,7 @@ from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import BriefMade, Event, PassagesGathered, PlanRevised, StepConcluded
 from planner.protocol import Limits, RunRequest
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
+from server.upstreams.results import MAX_LINES
 from server.views.report import report
 
 pytestmark = pytest.mark.anyio
@@ -1907,7 +1908,7 @@ async def test_a_path_below_a_folder_that_was_seen_stays(pool: DictionaryPool) -
 @pytest.mark.parametrize("piece", ["x", "x.", "x/", "x ", "x:", "X_", "'", '"a":', "\\", "\n"])
 async def test_a_long_result_takes_no_long_time(piece: str, pool: DictionaryPool) -> None:
     """A pattern that takes the square of a length would take minutes here, more than a run has."""
-    long = piece * (200_000 // len(piece))
+    long = piece * (MAX_LINES if piece == "\n" else 200_000 // len(piece))
     ran = await planned(
         nowhere(),
         plan("read_file"),
