@@ -209,8 +209,16 @@ def run(data: st.DataObject) -> tuple[RunRequest, list[Event], list[tuple[int, l
 
 
 @given(st.data())
-def test_every_run_ends_once_and_within_its_limits(data: st.DataObject) -> None:
-    request, events, _ = run(data)
+def test_any_run(data: st.DataObject) -> None:
+    """Runs are what takes time here, so that each is looked at in every way."""
+    request, events, asked = run(data)
+    ends_once_and_within_its_limits(request, events)
+    is_the_fold_of_any_part(events)
+    has_actions_that_are_a_fold(events[: data.draw(st.integers(0, len(events)))])
+    has_prompts_that_only_grow(events, asked)
+
+
+def ends_once_and_within_its_limits(request: RunRequest, events: list[Event]) -> None:
     state = RunState.of(events)
     ends = [each for each in events if isinstance(each, RunFinished)]
     assert len(ends) == len(state.parts)
@@ -232,9 +240,7 @@ def test_every_run_ends_once_and_within_its_limits(data: st.DataObject) -> None:
         assert state.unsupported == []
 
 
-@given(st.data())
-def test_a_state_is_the_fold_of_any_part_of_a_run(data: st.DataObject) -> None:
-    _, events, _ = run(data)
+def is_the_fold_of_any_part(events: list[Event]) -> None:
     wire = [EVENT.validate_json(EVENT.dump_json(each)) for each in events]
     assert wire == events
     state = RunState()
@@ -243,10 +249,7 @@ def test_a_state_is_the_fold_of_any_part_of_a_run(data: st.DataObject) -> None:
         assert RunState.of(wire[: number + 1]) == state
 
 
-@given(st.data())
-def test_actions_are_a_fold_of_any_part_of_a_run(data: st.DataObject) -> None:
-    _, events, _ = run(data)
-    events = events[: data.draw(st.integers(0, len(events)))]
+def has_actions_that_are_a_fold(events: list[Event]) -> None:
     state = RunState.of(events)
     done = actions(state)
     assert [each.iteration for each in done] == list(range(len(state.iterations)))
@@ -262,9 +265,7 @@ def test_actions_are_a_fold_of_any_part_of_a_run(data: st.DataObject) -> None:
     assert not [field for field in vars(state) if field in ("actions", "attempts")]
 
 
-@given(st.data())
-def test_prompts_only_grow(data: st.DataObject) -> None:
-    _, events, asked = run(data)
+def has_prompts_that_only_grow(events: list[Event], asked: list[tuple[int, list[Message]]]) -> None:
     for (before, first), (after, second) in pairwise(asked):
         between = events[before:after]
         if any(each.type == "guard_tripped" and each.guard == "context" for each in between):
@@ -361,24 +362,18 @@ def parts(schema: Any) -> list[Any]:
     return [schema, *(each for part in inner for each in parts(part))]
 
 
-@given(tool_schemas)
-@example(cycle)
-@example(tree)
-def test_any_schema_becomes_one_that_a_grammar_takes(schema: dict[str, Any]) -> None:
+@given(tool_schemas, arguments)
+@example(cycle, {"a": [1]})
+@example(tree, {"a": [[[]]]})
+def test_any_schema_becomes_one_that_a_grammar_takes_and_checks_any_arguments(
+    schema: dict[str, Any], written: dict[str, Any]
+) -> None:
     for part in parts(grammar.for_grammar(schema)):
         assert isinstance(part, dict)
         assert not part.keys() & {"$ref", "$defs", "allOf", "oneOf", "pattern", "description"}
         assert part.get("maxLength", 0) <= grammar.MAX_STRING_CHARS
         assert part.get("maxItems", 0) <= grammar.MAX_ITEMS
         assert not ("anyOf" in part and "properties" in part)
-
-
-@given(tool_schemas, arguments)
-@example(cycle, {"a": [1]})
-@example(tree, {"a": [[[]]]})
-def test_any_arguments_are_checked_by_any_schema(
-    schema: dict[str, Any], written: dict[str, Any]
-) -> None:
     corrected = validation.coerced(written, schema)
     assert corrected.keys() <= written.keys()
     assert validation.coerced(corrected, schema) == corrected
