@@ -23,7 +23,7 @@ from planner.evidence import best_edits, renaming, rewriting
 from planner.evidence.listing import paths_in
 from planner.evidence.passages import file_text, split_lines
 from planner.evidence.rewriting import Change, Edit
-from planner.evidence.words import named, tokens
+from planner.evidence.words import named, tokens, words
 from planner.passage import Passage
 from planner.protocol import Call, FromRecord
 from planner.state import Iteration
@@ -134,10 +134,9 @@ class Editor:
             before = changed.setdefault(path, [])
             changed[path] = [*before, *renaming.uses(text, new_names, before)]
         self._doubt_names(new_names, files)
-        for path, some in changed.items():
-            if not some and _named_in(request, path):
-                self.best.doubt(f"no change was found for {path}")
-        if besides := self._besides(request):
+        for name in self._unmade(request, changed) if any(changed.values()) else ():
+            self.best.doubt(f"no change was found for {name}")
+        if besides := self._besides(query):
             self.best.doubt(f"{', '.join(besides)} may be needed as well")
         return self._edits(changed)
 
@@ -151,12 +150,28 @@ class Editor:
         if others:
             self.best.doubt(f"{', '.join(dict.fromkeys(others))} may be something else")
 
-    def _besides(self, request: str) -> list[str]:
-        """The other tools that the request needs, as the model says. One that could write a file
-        too counts only if the request names a file that is not there."""
-        named_ = {name for path in self._texts for name in _named_in(request, path)}
-        writes = () if {*paths_in(request)} - named_ else [*filter(_writes, self._needed)]
-        return [tool.name for tool in self._needed if tool not in writes]
+    def _unmade(self, request: str, changed: Mapping[str, Sequence[Change]]) -> list[str]:
+        """The files that a request names and that were to change, or are not there, and have no
+        change. One that only has something to do with it, such as a test that fails, was read."""
+        known = {*self._texts, *self._read_before()}
+        found: list[str] = []
+        for name in paths_in(request):
+            paths = [path for path in known if f"/{path}".endswith(f"/{name}")]
+            to_change = [path for path in paths if path in changed]
+            absent = not paths and PurePosixPath(name).suffix  # `and/or` is no file
+            if absent or (to_change and not any(changed[path] for path in to_change)):
+                found.append(name)
+        return found
+
+    def _besides(self, query: str) -> list[str]:
+        """The other tools that the request needs, as the model says, if the query has a word of
+        their own name: a small model names tools that have nothing to do with it. One that could
+        write a file takes the place of the edits."""
+        assert self.tool
+        said = {*words(query)} - {*words(self.tool.name)}
+        return [
+            tool.name for tool in self._needed if said & {*words(tool.name)} and not _writes(tool)
+        ]
 
     def _edits(self, changed: Mapping[str, Sequence[Change]]) -> list[Edit]:
         """The edits that make the changes of these files."""
@@ -316,11 +331,6 @@ def _paths(tool: ToolSpec) -> list[str]:
 def _writes(tool: ToolSpec) -> bool:
     """Whether a tool could take a file's path and a text for it."""
     return bool(_paths(tool)) and len([*validation.texts(tool.input_schema)]) > len(_paths(tool))
-
-
-def _named_in(request: str, path: str) -> list[str]:
-    """How a request names a file: by its path, or the end of it."""
-    return [name for name in paths_in(request) if f"/{path}".endswith(f"/{name}")]
 
 
 def _plain(text: str) -> str:

@@ -519,15 +519,22 @@ async def test_what_uses_a_name_that_an_edit_brings_is_changed_with_it() -> None
 
 
 @pytest.mark.parametrize(
-    ("prompt", "needed", "status"),
+    ("prompt", "needed", "reason"),
     [
-        ("Set OPEN_HOURS to 9", "write_file", "answered"),
-        ("Set OPEN_HOURS to 9, and say so in docs/hours.md", "write_file", "partial"),
-        ("Set OPEN_HOURS to 9, and tell the keeper", "tell", "partial"),
+        ("Set OPEN_HOURS to 9", "write_file", None),
+        ("Set OPEN_HOURS to 9", "tell", None),
+        ("Write OPEN_HOURS as 9", "write_file", None),
+        (
+            "Set OPEN_HOURS to 9, and say so in docs/hours.md",
+            "write_file",
+            "no change was found for docs/hours.md",
+        ),
+        ("Set OPEN_HOURS to 9, and tell the keeper", "tell", "tell may be needed as well"),
+        ("Set OPEN_HOURS to 9: use.py needs it", "write_file", None),
     ],
 )
-async def test_another_tool_that_the_request_needs_is_told(
-    prompt: str, needed: str, status: str
+async def test_what_the_request_needs_besides_its_edits_is_told(
+    prompt: str, needed: str, reason: str | None
 ) -> None:
     tell = spec("tell", "whom", "text", safety=Safety.WRITE)
     read, tool, _, *rest = about("OPEN_HOURS")
@@ -538,8 +545,8 @@ async def test_another_tool_that_the_request_needs_is_told(
         prompt=prompt,
         **ALLOWED,
     )
-    reason = None if status == "answered" else f"{needed} may be needed as well"
-    assert (ran.state.status, ran.state.reason) == (status, reason)
+    assert ran.state.reason == reason
+    assert ran.state.status == ("partial" if reason else "answered")
 
 
 async def test_a_file_that_the_request_names_and_that_stays_is_told() -> None:
