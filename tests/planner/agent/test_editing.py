@@ -531,6 +531,7 @@ async def test_what_uses_a_name_that_an_edit_brings_is_changed_with_it() -> None
         ),
         ("Set OPEN_HOURS to 9, and tell the keeper", "tell", "tell may be needed as well"),
         ("Set OPEN_HOURS to 9: use.py needs it", "write_file", None),
+        ("Set OPEN_HOURS to 9, as Gate.hours", "write_file", None),
     ],
 )
 async def test_what_the_request_needs_besides_its_edits_is_told(
