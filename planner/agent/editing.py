@@ -154,13 +154,13 @@ class Editor:
         """The files that a request names and that were to change, or are not there, and have no
         change. One that only has something to do with it, such as a test that fails, was read."""
         known = {*self._texts, *self._read_before()}
-        endings = {PurePosixPath(path).suffix for path in known}
+        endings = {PurePosixPath(path).suffix for path in known} - {""}
         found: list[str] = []
         for name in paths_in(request):
             paths = [path for path in known if f"/{path}".endswith(f"/{name}")]
             to_change = [path for path in paths if path in changed]
-            # `Order.weight` is no file, and `and/or` is none.
-            absent = not paths and PurePosixPath(name).suffix in endings - {""}
+            ending = PurePosixPath(name).suffix  # `Order.weight` is no file, nor is `and/or`
+            absent = not paths and (ending in endings or (ending and "/" in name))
             if absent or (to_change and not any(changed[path] for path in to_change)):
                 found.append(name)
         return found
