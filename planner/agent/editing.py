@@ -6,8 +6,9 @@ is called, with marks in the place of the texts. What uses a definition that has
 follows without a model.
 """
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -243,7 +244,8 @@ class Editor:
 
     async def look_again(self) -> None:
         """Read the files once more that planned calls were to change. A tool may say in its own
-        words that it did not, and a model may write a whole file of which it was shown a part."""
+        words that it did not, and a model may write a whole file of which it was shown a part, or
+        put what stands beside a place there once more."""
         for path, before in self._read_before().items():
             if not any(self._writes_to(each, path, before) for each in self.state.part_iterations):
                 continue
@@ -252,6 +254,8 @@ class Editor:
                 self.best.doubt(f"{path} reads as it did before")
             elif text is not None and self._lost_unseen(path, before, text):
                 self.best.doubt(f"{path} has lost lines that the model was not shown")
+            elif text is not None and _doubled(before, text):
+                self.best.doubt(f"{path} has lines twice that it had once")
 
     def _read_before(self) -> dict[str, str]:
         """The files that were looked up before the first change, by their paths."""
@@ -333,6 +337,18 @@ def _paths(tool: ToolSpec) -> list[str]:
 def _writes(tool: ToolSpec) -> bool:
     """Whether a tool could take a file's path and a text for it."""
     return bool(_paths(tool)) and len([*validation.texts(tool.input_schema)]) > len(_paths(tool))
+
+
+def _doubled(before: str, text: str) -> bool:
+    """Whether lines that stood in a text once, one after another, now stand there twice."""
+    was, now = Counter(_runs(before)), Counter(_runs(text))
+    return any(was[lines] == 1 and times > 1 for lines, times in now.items())
+
+
+def _runs(text: str) -> Iterator[tuple[str, ...]]:
+    """Three lines at a time, of those with a word: two may be the same by chance."""
+    lines = [line.strip() for line in split_lines(text) if re.search(r"\w", line)]
+    return zip(lines, lines[1:], lines[2:], strict=False)
 
 
 def _plain(text: str) -> str:

@@ -395,7 +395,7 @@ async def test_a_request_that_is_not_met_by_replacing_texts_is_planned(
     assert ran.state.status == "answered"
 
 
-LONG = f"OPEN_HOURS = 8\n{GATES * 100}"
+LONG = f"a = 1\nb = 2\nc = 3\nOPEN_HOURS = 8\n{GATES * 100}"
 SET = {"path": "gates.py", "text": "OPEN_HOURS = 9"}
 
 
@@ -405,6 +405,7 @@ SET = {"path": "gates.py", "text": "OPEN_HOURS = 9"}
         (SET, LONG, "gates.py reads as it did before"),
         ({"text": "+++ gates.py\n-OPEN_HOURS\n"}, LONG, "gates.py reads as it did before"),
         (SET, "OPEN_HOURS = 9\n", "gates.py has lost lines that the model was not shown"),
+        (SET, f"a = 1\nb = 2\nc = 3\n\n{LONG}", "gates.py has lines twice that it had once"),
         (SET, LONG.replace("= 8", "= 9"), None),
         ({"path": "gates.py", "text": "keeper@example.com"}, LONG, None),
         ({"path": "old/hours.py", "text": "OPEN_HOURS = 8"}, LONG, None),
