@@ -21,10 +21,10 @@ from planner.checks import validation
 from planner.checks.grounding import strings
 from planner.checks.guards.arguments import takes_path
 from planner.evidence import best_edits, renaming, rewriting
-from planner.evidence.listing import paths_in
+from planner.evidence.listing import is_path_of, paths_in
 from planner.evidence.passages import file_text, split_lines
 from planner.evidence.rewriting import Change, Edit
-from planner.evidence.words import named, tokens, words
+from planner.evidence.words import named, only_in, tokens, words
 from planner.passage import Passage
 from planner.protocol import Call, FromRecord
 from planner.state import Iteration
@@ -96,35 +96,14 @@ class Editor:
         """What has to change in the files that the request is about."""
         request = self.state.prompt
         query = " ".join([request, *self.state.search])
-        names = named(request)
         files = await self._files(request)
         changed: dict[str, list[Change]] = {}
         new_names = self._names = dict[str, str]()
         for path in files:
             text = self._texts[path] = await self.gatherer.text(path) or ""
-            if new_names.keys() & {*tokens(text)}:  # uses are found without a model
-                continue
-            changed[path], left = [], list[str]()
-            parts = rewriting.parts(path, text, query, names)
-            for part in parts:
-                written, whole = await self.asker.rewrite(part)
-                new_names |= renaming.renames(part.text, written, {*tokens(request)})
-                made = rewriting.changes(text, part, renaming.renamed(written, new_names))
-                alone = [
-                    (each, edit) for each in made for edit in rewriting.edits(path, text, [each])
-                ]
-                fitting = best_edits.fitting([edit for _, edit in alone], query)
-                changed[path] += [each for each, edit in alone if edit in fitting]
-                left += [edit.shown for _, edit in alone if edit not in fitting]
-                if not whole:
-                    self.best.doubt(f"what was written for {path} was cut off")
-            if changed[path] and left:
-                told = shortened(flat("; ".join(left)), MAX_STEP_CHARS)
-                self.best.doubt(f"left out in {path}, without a word of the request: {told}")
-            taken = _taken_away(rewriting.edits(path, text, changed[path])) - new_names.keys()
-            if more := taken & {*tokens(request)} & {*tokens(_outside(text, parts))}:
-                self.best.doubt(f"{path} has {', '.join(sorted(more))} in other places, too")
-        if not (names or paths_in(request)):
+            if not new_names.keys() & {*tokens(text)}:  # uses are found without a model
+                changed[path] = await self._written(path, text, query)
+        if not (named(request) or paths_in(request)):
             kept = best_edits.likeliest(self._edits(changed), self._texts, query)
             if others := [path for path, some in changed.items() if some and path not in kept]:
                 self.best.doubt(f"{', '.join(others)} may have to be changed as well")
@@ -140,6 +119,30 @@ class Editor:
         if besides := self._besides(query):
             self.best.doubt(f"{', '.join(besides)} may be needed as well")
         return self._edits(changed)
+
+    async def _written(self, path: str, text: str, query: str) -> list[Change]:
+        """The changes of a file that the model writes again, in parts where it is long."""
+        asked = {*tokens(self.state.prompt)}
+        kept: list[Change] = []
+        left: list[str] = []
+        parts = rewriting.parts(path, text, query, named(self.state.prompt))
+        for part in parts:
+            written, whole = await self.asker.rewrite(part)
+            self._names |= renaming.renames(part.text, written, asked)
+            made = rewriting.changes(text, part, renaming.renamed(written, self._names))
+            alone = [(each, edit) for each in made for edit in rewriting.edits(path, text, [each])]
+            fitting = best_edits.fitting([edit for _, edit in alone], query)
+            kept += [each for each, edit in alone if edit in fitting]
+            left += [edit.shown for _, edit in alone if edit not in fitting]
+            if not whole:
+                self.best.doubt(f"what was written for {path} was cut off")
+        if kept and left:
+            told = shortened(flat("; ".join(left)), MAX_STEP_CHARS)
+            self.best.doubt(f"left out in {path}, without a word of the request: {told}")
+        taken = _taken_away(rewriting.edits(path, text, kept)) - self._names.keys()
+        if more := taken & asked & {*tokens(_outside(text, parts))}:
+            self.best.doubt(f"{path} has {', '.join(sorted(more))} in other places, too")
+        return kept
 
     def _doubt_names(self, names: Mapping[str, str], defining: Sequence[str]) -> None:
         """Doubt new names in the place of what may be something else of the same name."""
@@ -158,7 +161,7 @@ class Editor:
         endings = {PurePosixPath(path).suffix for path in known} - {""}
         found: list[str] = []
         for name in paths_in(request):
-            paths = [path for path in known if f"/{path}".endswith(f"/{name}")]
+            paths = [path for path in known if is_path_of(name, path)]
             to_change = [path for path in paths if path in changed]
             ending = PurePosixPath(name).suffix  # `Order.weight` is no file, nor is `and/or`
             absent = not paths and (ending in endings or (ending and "/" in name))
@@ -250,11 +253,13 @@ class Editor:
             if not any(self._writes_to(each, path, before) for each in self.state.part_iterations):
                 continue
             text = await self.gatherer.text(path)
-            if text is not None and _plain(text) == _plain(before):
+            if text is None:
+                continue
+            if _plain(text) == _plain(before):
                 self.best.doubt(f"{path} reads as it did before")
-            elif text is not None and self._lost_unseen(path, before, text):
+            elif self._lost_unseen(path, before, text):
                 self.best.doubt(f"{path} has lost lines that the model was not shown")
-            elif text is not None and _doubled(before, text):
+            elif _doubled(before, text):
                 self.best.doubt(f"{path} has lines twice that it had once")
 
     def _read_before(self) -> dict[str, str]:
@@ -272,7 +277,7 @@ class Editor:
         names is this one, or a patch in it does."""
         places = [value for name, value in call.arguments.items() if takes_path(name)]
         given = [each for each in strings(call.arguments) if each not in places]
-        named_ = all(each == path or f"{each}".endswith(f"/{path}") for each in places)
+        named_ = all(is_path_of(path, each) for each in places)
         patched = any("\n" in each and path in each for each in given)
         about = {*tokens("\n".join(given))} & {*tokens(text)}
         return bool(call.changed and named_ and (places or patched) and about)
@@ -357,12 +362,8 @@ def _plain(text: str) -> str:
 
 
 def _taken_away(made: Sequence[Edit]) -> set[str]:
-    """The words that edits take away, as they are spelled; a number may stand for anything."""
-    lost, added = (
-        {*tokens("\n".join(texts))}
-        for texts in ((each.old for each in made), (each.new for each in made))
-    )
-    return {word for word in lost - added if not word.isdigit()}
+    """The words and names that edits take away."""
+    return only_in("\n".join(each.old for each in made), "\n".join(each.new for each in made))
 
 
 def _outside(text: str, parts: Sequence[Passage]) -> str:

@@ -20,7 +20,7 @@ from planner.evidence import hits
 from planner.evidence.best_files import best_files, defining_files
 from planner.evidence.context import reading_characters
 from planner.evidence.hits import Hit
-from planner.evidence.listing import paths_in
+from planner.evidence.listing import is_path_of, paths_in
 from planner.evidence.outline import outline
 from planner.evidence.passages import file_text, of_file
 from planner.evidence.ranking import NOT_COMPARED, Alike, defined, named_in, ranked, undefined
@@ -251,7 +251,7 @@ class Gatherer:
     async def _file(self, name: str, found: Sequence[Hit]) -> list[str]:
         """The paths in the project of a file, by its name or path."""
         known = dict.fromkeys(hit.path for hit in found)
-        paths = [path for path in known if path == name or path.endswith(f"/{name}")]
+        paths = [path for path in known if is_path_of(name, path)]
         last = name.rstrip("/").rsplit("/", 1)[-1]
         if not paths and self.find and last:
             iteration = await self.caller.look_up(self.find, last, f"find the file {last}")

@@ -40,7 +40,7 @@ _QUOTATION = "|".join(
 )
 """Between other marks than those of ASCII, which many languages put around words of their own: what
 has Latin letters is a quotation."""
-_BEFORE_RELEASE = r"\d+(?:\.\d+){2,}(?:[A-Za-z]\w*|-[A-Za-z]+\.?\d+)\b"
+_BEFORE_RELEASE = re.compile(r"\d+(?:\.\d+){2,}(?:[A-Za-z]\w*|-[A-Za-z]+\.?\d+)\b")
 """A version that its letters tell from others: `5.1.4beta`, `2.0.0-rc.1`."""
 _CLAIM = re.compile(
     r"https?://[^\s)>\]\"'，。；：！？、（）「」『』《》【】“”]+"  # a URL
@@ -53,7 +53,7 @@ _CLAIM = re.compile(
     rf"|(?<!\d )\b(?:[{LOWER}]+|[{UPPER}][{LOWER}0-9]+)[{UPPER}]\w*\b"  # camelCase, and no unit
     rf"|\b[{UPPER}]{{2,}}[{LOWER}]{{2,}}\w*\b"  # HTTPServer, but not APIs
     r"|\b\d{4}-\d{2}-\d{2}(?!\d)"  # a date
-    rf"|(?:\b|(?<=\b[vV])){_BEFORE_RELEASE}"
+    rf"|(?:\b|(?<=\b[vV])){_BEFORE_RELEASE.pattern}"
     r"|\b0[xX][0-9A-Fa-f]+\b"
     rf"|(?:(?<!{LETTER})(?<![)\]}}])-)?(?<!\d\.)\b\d+(?:\.\d+)*\b(?!\.\d)"  # a number, a version
     rf"|\b(?:\d+(?:\.\d+)+|\d{{2,}})(?={_UNIT}\b)"  # the same with a unit; `2nd` is none
@@ -65,7 +65,8 @@ _CLAIM = re.compile(
 )
 
 _STATED = re.compile(r"(?<![\w.])([^\W\d]\w*) *(?:= *| (?:[<>=!]=|[<>]) )-?\d+(?!\.?\w)")
-_COMPARED = re.compile(r"[<>=!]=|[<>]")
+COMPARISON = re.compile(r"[<>=!]=|(?<![-=])[<>](?!=)")
+"""A sign between two things in code that are compared."""
 _PROPER_NAME = re.compile(rf"[{UPPER}]\w*(?: [{UPPER}]\w*)*")
 _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
@@ -108,7 +109,7 @@ def stated(answer: str, text: str) -> list[str]:
     """What an answer says of names in a text as code does, without marks around it:
     `MAX_SIZE = 90`, `n > 3`. A word of prose may stand before the sign of a value."""
     said = (each for each in _STATED.finditer(answer) if holds(text, each[1]))
-    return [each[0] for each in said if is_name(each[1]) or _COMPARED.search(each[0])]
+    return [each[0] for each in said if is_name(each[1]) or COMPARISON.search(each[0])]
 
 
 def holds(text: str, claim: str) -> bool:
@@ -119,7 +120,7 @@ def holds(text: str, claim: str) -> bool:
         before, after = _AROUND_NUMBER
     elif _DATE.fullmatch(claim):
         before, after = _AROUND_DATE
-    elif re.fullmatch(_BEFORE_RELEASE, claim):
+    elif _BEFORE_RELEASE.fullmatch(claim):
         before = _AROUND_NUMBER[0]
     place = text.find(claim)
     while place >= 0:

@@ -6,14 +6,13 @@ import string
 from collections.abc import Sequence
 from itertools import combinations
 
-from planner.checks.claims import holds, is_number
+from planner.checks.claims import COMPARISON, holds, is_number
 from planner.evidence.words import tokens
 from planner.text import flat
 
 NEAR_LINES = 15
 """Lines between the names of a piece of code that a text has in another way."""
 _COMMENT = re.compile(r"(?<!:)(?:#(?!\s*define\b)|//).*")
-_COMPARISON = re.compile(r"[<>=!]=|(?<![-=])[<>](?!=)")
 _CODE = re.compile(r"(?!.*(?:@|://))(?:.*[=()\[\]*<>+]|.*\w\.\w)")
 """A call, an expression or a member, and no address."""
 _DECIMAL = re.compile(r"(?<![\w.])-?\d+\.\d{3,}(?![\w.])")
@@ -105,7 +104,7 @@ def _written_otherwise(claim: str, text: str) -> bool:
         near = lines[at : at + NEAR_LINES]
         having = "\n".join(line for line in near if any(holds(line, each) for each in names))
         stand = all(holds(having, each) for each in names)
-        compared = all(each in having for each in _COMPARISON.findall(claim))
+        compared = all(each in having for each in COMPARISON.findall(claim))
         numbers = [each for each in parts if each.isdigit()]
         if stand and compared and all(_beside(each, names, having) for each in numbers):
             return True

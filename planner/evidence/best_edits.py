@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from planner.evidence.rewriting import Edit
-from planner.evidence.words import tokens, words
+from planner.evidence.words import only_in, words
 
 
 def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> list[str]:
@@ -29,11 +29,11 @@ def fitting(found: Sequence[Edit], query: str) -> list[Edit]:
     """The edits that have a word of the query, and those that use a name which these bring: a model
     that has nothing to change changes something else."""
     kept = [each for each in found if {*words(_told(each))} & {*words(query)}]
+    brought = {each: only_in(each.new, each.old) for each in found}
     while more := [
         each
         for each in found
-        if each not in kept
-        and _brought(each) & {name for other in kept for name in _brought(other)}
+        if each not in kept and any(brought[each] & brought[other] for other in kept)
     ]:
         kept += more
     return [each for each in found if each in kept]
@@ -41,8 +41,3 @@ def fitting(found: Sequence[Edit], query: str) -> list[Edit]:
 
 def _told(edit: Edit) -> str:
     return "\n".join([edit.old, edit.new] if edit.added else edit.lost)
-
-
-def _brought(edit: Edit) -> set[str]:
-    """The names, as they are spelled, that an edit brings; a number may stand for anything."""
-    return {each for each in {*tokens(edit.new)} - {*tokens(edit.old)} if not each.isdigit()}

@@ -119,3 +119,8 @@ def paths_in(text: str) -> list[str]:
     """What looks like a path, as it stands in a text, without the end of a sentence."""
     found = dict.fromkeys(_END.sub("", match.group()) for match in _PATH.finditer(text))
     return [path for path in found if len(path) <= MAX_PATH_CHARS]
+
+
+def is_path_of(name: str, path: str) -> bool:
+    """Whether a name is that of the file at a path: the path, or the end of it."""
+    return f"/{path}".endswith(f"/{name}")

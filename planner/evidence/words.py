@@ -78,6 +78,12 @@ def tokens(text: str) -> list[str]:
     return TOKEN.findall(text)
 
 
+def only_in(text: str, other: str) -> set[str]:
+    """The words and names, as they are spelled, that a text has and another one has not. A number
+    is none: it may stand for anything."""
+    return {each for each in {*tokens(text)} - {*tokens(other)} if not each.isdigit()}
+
+
 def words(text: str) -> Iterator[str]:
     """The words of a text, lower case and stemmed. A name of several words (`maxRetries`,
     `max_retries`) counts as a whole and by its parts."""
