@@ -38,7 +38,8 @@ MAX_CANDIDATES = 40
 MAX_ENTRY_CHARS = 120
 """Of an entry in a complaint."""
 _TOKEN_VALUE = re.compile(r"\S*[\d@/#]\S*|\S+\.\w\S*")
-_SCHEME = re.compile(r"\w+://")
+_SCHEME = re.compile(r"\w+://|^(?:[^\W\d_]+:+)+(?=.)")
+"""What says of which kind a value is: `https://`, `team:` of `team:4509`."""
 _QUANTITY = re.compile(r"(?:\d+(?:\.\d+)?[^\W\d_]{1,3})+")
 """Numbers with their units: `2h`, `512Mi`, `1h30m`."""
 _DECIMAL = re.compile(r"\d+(?:\.\d+)?")

@@ -1011,6 +1011,8 @@ def test_what_is_a_guess(argument: str, value: Any, is_guess: bool) -> None:
         ("Block 2 hours", "duration", "2h"),
         ("Réserve 1,5 heure", "duration", "90m"),
         ("Revert 12ab34cd", "revision", "12ab34cd"),
+        ("- frontend (ID: 4509)", "assignedTo", "team:4509"),
+        ("id: 5xg3Jn0QvE, name: Blue Train", "uri", "spotify:track:5xg3Jn0QvE"),
         ("Pay to DE89 3704 0044 0532 0130 00", "recipient", "DE89370400440532013000"),
         ("Llama al +49 (151) 1234-567", "phone", "+491511234567"),
     ],
@@ -1030,6 +1032,8 @@ def test_what_stands_there_in_another_form_is_no_guess(
         ("at 10:31", 31),
         ("2 hours", "2h"),
         ("DE89 3704 0044 0532 0130 00", "DE8937040044"),
+        ("- frontend (ID: 45091)", "team:4509"),
+        ("localhost", "localhost:8080"),
     ],
 )
 def test_a_part_of_an_id_is_a_guess(seen: str, value: Any) -> None:
