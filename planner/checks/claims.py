@@ -5,7 +5,15 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from planner.checks.dates import DAY_FIRST, MONTH_FIRST, ONE_WAY, in_iso
+from planner.checks.dates import (
+    DAY,
+    DAY_FIRST,
+    MONTH_FIRST,
+    ONE_WAY,
+    in_iso,
+    in_moment,
+    in_words,
+)
 from planner.evidence.words import (
     BETWEEN,
     LETTER,
@@ -82,6 +90,8 @@ _ANY_DIGIT = re.compile(r"\d")
 _COMMA = re.compile(r"(?<=\d)[_,](?=\d{3}(?!\d))")
 _POINT = re.compile(r"(?<=\d)\.(?=\d{3}(?!\d))")
 _DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
+_COMMA_ZEROS = re.compile(r"(?<=\d)(?:,00|(,[1-9])0)(?!\d)")
+"""Those of `38,50` and `2500,00`."""
 _SIGNS = str.maketrans("−－٫٬．", "--.,.")
 _SPACED = re.compile(rf"(?<!{LETTER})(?<![.,])\d{{1,3}}(?:[ '’，\u00a0\u2009\u202f]\d{{3}})+(?!\d)")
 _OPENING = re.compile(rf"\W*({LETTER}+)(?:[,.;:!](?=\s|\Z)|[，、。：；！])")
@@ -152,7 +162,7 @@ def readings(text: str) -> tuple[str, str, str]:
     by_points = _POINT.sub("", in_iso(joined, DAY_FIRST))
     return (
         _LAST_ZEROS.sub(r"\1", _ZEROS.sub(r"\1", by_commas)),
-        _DECIMAL_COMMA.sub(".", by_points),
+        _DECIMAL_COMMA.sub(".", _COMMA_ZEROS.sub(r"\1", by_points)),
         spelled,
     )
 
@@ -227,10 +237,11 @@ def agree(first: str, second: str, request: str) -> bool:
         return True
     if _begins_otherwise(first, second) and _begins_otherwise(second, first):
         return False
-    told = [(beyond(one, request), in_all_readings(other)) for one, other in pairs]
-    if any(claimed for claimed, _ in told):
+    told = [(beyond(one, request), one, in_all_readings(other)) for one, other in pairs]
+    if any(claimed for claimed, *_ in told):
         return any(
-            claimed and all(holds(other, claim) for claim in claimed) for claimed, other in told
+            claimed and all(_says_too(other, claim, one) for claim in claimed)
+            for claimed, one, other in told
         )
     if _is_put_into(*sorted(([*words(text)] for text in (first, second)), key=len)):
         return False
@@ -240,6 +251,13 @@ def agree(first: str, second: str, request: str) -> bool:
     if len(short) < FEW_WORDS:  # "it is on" and "it is not on" share most of theirs
         return long[: len(short)] == short and bool(short or not long)
     return len({*short} & {*long}) >= SAME_WORDS * len({*short})
+
+
+def _says_too(text: str, claim: str, answer: str) -> bool:
+    """Whether a text has a claim of an answer, a part of a date or a time in another form too."""
+    if holds(text, claim) or (claim.isdigit() and in_moment(claim, answer, text)):
+        return True
+    return DAY.fullmatch(claim) is not None and in_words(claim, text)
 
 
 def _is_put_into(short: Sequence[str], long: Sequence[str]) -> bool:

@@ -41,6 +41,43 @@ def _iso(found: re.Match[str]) -> str:
         return found[0]
 
 
+def in_moment(number: str, answer: str, text: str) -> bool:
+    """Whether a number of an answer is a part of a date in a text whose year the answer has, or of
+    a time: the 5 of "5 May 2024" in 2024-05-05, the 3 of "3 pm" in 15:00."""
+    padded = number.zfill(2)
+    years = re.findall(rf"(?<!\d)([12]\d{{3}})-(?:{padded}-\d\d|\d\d-{padded})(?!\d)", text)
+    if any(_is_dated(number, year, answer) for year in {*years}):
+        return True
+    time = re.search(
+        rf"(?<!\d){number}(?:\D{{1,3}}([0-5]\d)(?!\d))?(?: ?([apAP])\.? ?[mM]\b)?", answer
+    )
+    minutes, half = time.groups() if time else (None, None)
+    hour = int(number)
+    if half:
+        hours = [hour % 12 + 12 * (half in "pP")]
+    elif minutes:  # which half of the day it is may be said in words
+        hours = [hour, (hour + 12) % 24] if hour <= 12 else [hour]
+    else:
+        return False
+    return any(has_time(text, f"{each:02}", minutes or r"\d\d") for each in hours)
+
+
+def in_words(day: str, text: str) -> bool:
+    """Whether a text says a date in ISO 8601 with its month by name."""
+    year, _, number = day.split("-")
+    return _is_dated(str(int(number)), year, text)
+
+
+def _is_dated(number: str, year: str, text: str) -> bool:
+    """ "5 May 2024", "5 de mayo de 2024", "May 5, 2024" """
+    dated = rf"\b{number}\b\.?(?: de)? \w+\.?(?: de)?,? {year}|[^\W\d]+\.? {number},? {year}"
+    return re.search(dated, text) is not None
+
+
+def has_time(text: str, hour: str, minutes: str) -> bool:
+    return re.search(rf"(?<![\d:]){hour}:{minutes}(?!\d)", text) is not None
+
+
 def takes_day(schema: dict[str, Any]) -> bool:
     """Whether one of a tool's arguments is a date, by its format or the one that its description
     names."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from planner.checks.claims import COMPARISON, holds, is_number
+from planner.checks.dates import has_time, in_moment
 from planner.evidence.words import tokens
 from planner.text import flat
 
@@ -37,8 +38,8 @@ def in_another_form(claim: str, answer: str, text: str, held: Sequence[str]) -> 
         _spelled_otherwise(claim, answer, text)
         or _one_or_the_other(claim, text)
         or _written_otherwise(claim, text)
-        or (claim.isdigit() and _in_date(claim, answer, text))
-        or (_POINT_TIME.fullmatch(claim) and _has_time(text, *claim.zfill(5).split(".")))
+        or (claim.isdigit() and in_moment(claim, answer, text))
+        or (_POINT_TIME.fullmatch(claim) and has_time(text, *claim.zfill(5).split(".")))
         or (_HASH.fullmatch(claim) and re.search(rf"(?<!\w){claim}[0-9a-f]+(?!\w)", text))
     )
 
@@ -57,33 +58,6 @@ def _spelled_otherwise(claim: str, answer: str, text: str) -> bool:
     named = re.finditer(rf"([^\W\d_]{{2,}})[ -]?{re.escape(number)}(?![\w.]*\d)", answer)
     spellings = (rf"\b{name[1]}[-_ ]?{re.escape(number)}(?![\w.]*\d)" for name in named)
     return any(re.search(each, text, re.IGNORECASE) for each in spellings)
-
-
-def _in_date(claim: str, answer: str, text: str) -> bool:
-    """Whether a number is a part of a date in the text whose year the answer has, or of a time: the
-    5 of "5 May 2024" in 2024-05-05, the 3 of "3 pm" in 15:00."""
-    padded = claim.zfill(2)
-    years = re.findall(rf"(?<!\d)([12]\d{{3}})-(?:{padded}-\d\d|\d\d-{padded})(?!\d)", text)
-    for year in {*years}:  # "5 May 2024", "5 de mayo de 2024", "May 5, 2024"
-        dated = rf"\b{claim}\b\.?(?: de)? \w+\.?(?: de)?,? {year}|[^\W\d]+\.? {claim},? {year}"
-        if re.search(dated, answer):
-            return True
-    time = re.search(
-        rf"(?<!\d){claim}(?:\D{{1,3}}([0-5]\d)(?!\d))?(?: ?([apAP])\.? ?[mM]\b)?", answer
-    )
-    minutes, half = time.groups() if time else (None, None)
-    hour = int(claim)
-    if half:
-        hours = [hour % 12 + 12 * (half in "pP")]
-    elif minutes:  # which half of the day it is may be said in words
-        hours = [hour, (hour + 12) % 24] if hour <= 12 else [hour]
-    else:
-        return False
-    return any(_has_time(text, f"{each:02}", minutes or r"\d\d") for each in hours)
-
-
-def _has_time(text: str, hour: str, minutes: str) -> bool:
-    return re.search(rf"(?<![\d:]){hour}:{minutes}(?!\d)", text) is not None
 
 
 def _written_otherwise(claim: str, text: str) -> bool:

@@ -455,8 +455,17 @@ def test_a_right_answer_has_its_line_as_evidence(text: str, answer: str) -> None
         ("١٥٠٠", "1500", True),
         ("１２０秒", "120", True),
         ("12.05.2024", "2024-05-12", True),
+        ("38,50 €", "It costs €38.50.", True),
+        ("2.500,00 USD", "2500", True),
+        ("It is due on December 2, 2026.", "2026-12-02", True),
+        ("Am 2. Dezember 2026, nicht am 11. Dezember 2026.", "2026-12-02", True),
+        ("It is 11:31 pm there.", "23:31", True),
         ("0,75", "0.57", False),
+        ("1,500", "1.5", False),
         ("12.05.2024", "2024-05-13", False),
+        ("It is due on December 2, 2026.", "2026-12-03", False),
+        ("It is due on December 2, 2026.", "2025-12-02", False),
+        ("It is 11:31 pm there.", "22:31", False),
     ],
 )
 def test_two_readings_agree_however_they_write_numbers(first: str, second: str, same: bool) -> None:
