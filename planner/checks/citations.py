@@ -381,7 +381,7 @@ class Subject:
     def told(self, claim: str, source: Source) -> bool:
         """Whether a passage or a result holds a claim; a number in a row that says enough of what
         the answer is about, held against the other rows with numbers."""
-        if not is_value(claim) or source.query:  # it was made for the request
+        if not is_value(claim) or source.query or source.made.changed:  # made for the request
             return holds(source.read, claim)
         told = self.telling[source.number]
         if (place := _PLACE.fullmatch(source.place)) and claim.isdigit():

@@ -16,6 +16,7 @@ from planner.checks.claims import (
     in_all_readings,
     is_number,
     is_value,
+    numbers_in,
     readings,
     repeats,
     stated,
@@ -33,6 +34,9 @@ SCALES = (
     *(1024, 1024**2, 1024**3, 10**6, 10**9, 10**4, 10**8),
 )
 """By what a number grows in a smaller unit, of time or of size, or without a Chinese numeral."""
+CENTS = 100
+"""By what an amount of money grows where it is told in the smallest unit of its currency."""
+SMALLEST_AMOUNT = 0.01
 OWN_WORDS_SHARE = 0.2
 """The share of an answer's words that nothing shown may have (docs/experiments.md, "Answers in
 words of their own")."""
@@ -84,13 +88,43 @@ def not_done(state: RunState, answer: str) -> list[str]:
     """What the answer to a request for a change claims, and no call says. The request, the plan and
     what was read before prove nothing; only what was done does. A number may come from what was
     read: it does not claim a change. An hour that the request says, too, may stand in a call with a
-    zero before it."""
+    zero before it; a number in a smaller unit; and what the request says to change something by,
+    as a number that was worked out with it."""
     done = carried_out(state)
     missing = _unsaid(answer, done)
-    read = in_all_readings(results(state)) if missing else ""
+    if not missing:
+        return []
+    read, told = in_all_readings(results(state)), in_all_readings(done)
     hours = [each for each in _HOUR.findall(done) if holds(state.prompt, each)]
     left = [claim for claim in missing if claim not in hours]
-    return [claim for claim in left if not (is_value(claim) and holds(read, claim))]
+    left = [claim for claim in left if not (is_value(claim) and holds(read, claim))]
+    return [
+        claim
+        for claim in left
+        if not is_number(claim)
+        or not (_in_smaller_unit(claim, told) or _changed_by(float(claim), state))
+    ]
+
+
+def _in_smaller_unit(number: str, text: str) -> bool:
+    cents = f"{float(number) * CENTS:.15g}"
+    return any(holds(text, each) for each in (cents, *_scaled(float(number))))
+
+
+def _changed_by(number: float, state: RunState) -> bool:
+    """Whether a change was given a number that was read, plus or minus this one, or so many percent
+    of it."""
+    before = set(numbers_in("\n".join(each.result for each in chosen(state) if not each.changes)))
+    made = [each for each in chosen(state) if each.changes]
+    now = numbers_in("\n".join(text for each in made for text in given(each)))
+    share = number / 100
+    ways = ((1, number), (1, -number), (1 + share, 0), (1 - share, 0))
+    return any(
+        abs(each * by + plus - new) < SMALLEST_AMOUNT / 2
+        for each in before
+        for by, plus in ways
+        for new in now
+    )
 
 
 def carried_out(state: RunState) -> str:

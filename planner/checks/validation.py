@@ -267,6 +267,12 @@ def choices(grammar: Schema, argument: str) -> list[Any]:
     return named(grammar.get("properties", {}).get(argument, {}))
 
 
+def takes_whole(grammar: Schema, argument: str) -> bool:
+    """Whether all numbers that a tool takes for an argument are whole ones."""
+    kinds = [part.get("type") for part in _objects(grammar.get("properties", {}).get(argument))]
+    return "integer" in kinds and "number" not in kinds
+
+
 def _objects(node: Any) -> Iterator[dict[str, Any]]:
     """Every object in JSON data, the outermost first."""
     if isinstance(node, dict):

@@ -6,13 +6,12 @@ from itertools import chain, product
 from typing import NamedTuple, Self
 
 from planner.checks.claims import is_number, numbers_in, readings
-from planner.checks.grounding import SCALES
+from planner.checks.grounding import CENTS, SCALES, SMALLEST_AMOUNT
 
 MAX_OPERANDS = 40
 """The newest numbers, from two of which another may follow."""
 MAX_FEES = 8
 """The first numbers of a request that may be added to a share."""
-SMALLEST_AMOUNT = 0.01
 _RATE = re.compile(r"[\d.,]+(?=\s?[%％٪])")
 
 
@@ -24,6 +23,13 @@ class Numbers(NamedTuple):
     """Those of the request but for its percentages."""
     rates: Sequence[float]
     """The percentages of the request."""
+    scales: Sequence[int] = SCALES
+    """By what they may grow in a smaller unit."""
+
+    @property
+    def in_cents(self) -> Self:
+        """The same, for what may be an amount in the smallest unit of its currency."""
+        return self._replace(scales=(*self.scales, CENTS))
 
     @classmethod
     def of(cls, seen: str, asked: str) -> Self:
@@ -35,7 +41,7 @@ class Numbers(NamedTuple):
 
     def lead_to(self, amount: float) -> bool:
         """Whether an amount is one of them, in whatever unit, or follows from them."""
-        in_unit = (number * scale for number in self.seen for scale in SCALES)
+        in_unit = (number * scale for number in self.seen for scale in self.scales)
         found = (self.seen, in_unit, self._of_two(), self._shares())
         return any(abs(amount - each) < SMALLEST_AMOUNT / 2 for each in chain(*found))
 

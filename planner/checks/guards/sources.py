@@ -13,7 +13,7 @@ from planner.checks.grounding import chosen, gathered, given_paths, leaves, stri
 from planner.checks.guards.amounts import Numbers
 from planner.checks.guards.arguments import Corrected, takes_path
 from planner.checks.guards.results import empty
-from planner.checks.validation import choices
+from planner.checks.validation import choices, takes_whole
 from planner.evidence.context import entries, readable
 from planner.evidence.listing import paths_in
 from planner.evidence.words import long_words, words
@@ -114,19 +114,23 @@ def unseen(
 ) -> list[Guess]:
     """The arguments of a change that appear nowhere in what was seen: ids, accounts, channels,
     addresses, paths and amounts. Free text is the model's own; dates are spelled in many ways; a
-    number may follow from two others, or from one and what the user `asked`; and a value may have a
-    meaning by the definition of its tool."""
-    numbers = Numbers.of(seen, asked)
-    return [
-        Guess(argument, value)
-        for argument, each in arguments.items()
-        for name, value in leaves(each, argument)
-        if (
-            not (tool and _has_meaning(tool, argument, value))
-            and _has_no_source(value, seen, numbers, known_only=_is_id(name))
-        )
-        or (_PLACE_ARGUMENT.search(name) and _is_unknown(value, seen))
-    ]
+    number may follow from two others, or from one and what the user `asked`, and be told in cents
+    where only whole numbers are taken; and a value may have a meaning by the definition of its
+    tool."""
+    plain = Numbers.of(seen, asked)
+    guesses = []
+    for argument, each in arguments.items():
+        numbers = plain.in_cents if tool and takes_whole(tool.grammar, argument) else plain
+        guesses += [
+            Guess(argument, value)
+            for name, value in leaves(each, argument)
+            if (
+                not (tool and _has_meaning(tool, argument, value))
+                and _has_no_source(value, seen, numbers, known_only=_is_id(name))
+            )
+            or (_PLACE_ARGUMENT.search(name) and _is_unknown(value, seen))
+        ]
+    return guesses
 
 
 def _has_meaning(tool: ToolSpec, argument: str, value: Any) -> bool:

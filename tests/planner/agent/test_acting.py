@@ -272,18 +272,58 @@ async def test_a_long_list_is_written_whole() -> None:
     assert pool.calls == [("insert_many", {"documents": documents})]
 
 
-async def test_an_amount_may_be_in_another_unit_than_the_request_says() -> None:
+def starting(argument: str, kind: str) -> ToolSpec:
+    """A tool that needs nothing but a number."""
+    schema = {"properties": {argument: {"type": kind}}, "required": [argument]}
+    return TIMER.model_copy(update={"input_schema": TIMER.input_schema | schema})
+
+
+@pytest.mark.parametrize(
+    ("prompt", "argument", "kind", "value", "answer", "status"),
+    [
+        ("Set a timer for 2 hours", "minutes", "integer", 120, "It is set to 2 hours.", "answered"),
+        ("Refund 20 euros", "amount", "integer", 2000, "20 euros were refunded.", "answered"),
+        ("Erstatte 49,90 €", "amount", "integer", 4990, "49,90 € wurden erstattet.", "answered"),
+        ("Refund 20 euros", "amount", "number", 2000, "20 euros were refunded.", "failed"),
+        ("Refund 20 euros", "amount", "integer", 2500, "20 euros were refunded.", "failed"),
+        ("Refund 20 and 30 euros", "amount", "integer", 2000, "20 and 30 were refunded", "partial"),
+    ],
+)
+async def test_an_amount_may_be_in_another_unit_than_the_request_says(
+    prompt: str, argument: str, kind: str, value: int, answer: str, status: str
+) -> None:
+    """In cents only where its tool takes whole numbers."""
     pool = office(start=["Started."])
-    pool.specs.append(TIMER)
+    pool.specs.append(starting(argument, kind))
+    said = steps(("Do it", "start")), {argument: value}, was_done(answer)
+    ran = await acted(prompt, *said, pool=pool)
+    assert pool.calls == [("start", {argument: value})] * (status != "failed")
+    assert ran.state.status == status
+
+
+@pytest.mark.parametrize(
+    ("prompt", "value", "answer", "status"),
+    [
+        ("Raise the heating by 2 degrees", 24, "It was raised by 2 degrees.", "answered"),
+        ("Erhöhe die Heizung um 10 %", 24.2, "Sie wurde um 10 % auf 24,20 erhöht.", "answered"),
+        ("Set the heating to 24 and 9", 24, "It was set to 24 and 9.", "partial"),
+    ],
+)
+async def test_what_a_number_is_changed_by_is_carried_out(
+    prompt: str, value: float, answer: str, status: str
+) -> None:
+    pool = office(list_rooms=["heating: 22"], start=["Started."])
+    pool.specs.append(starting("degrees", "number"))
     ran = await acted(
-        "Set a timer for 2 hours",
-        steps(("Set it", "start")),
-        {"minutes": 120},
-        was_done("The timer was set."),
+        prompt,
+        steps(("Read it", "list_rooms"), ("Set it", "start")),
+        {"tool": "start"},
+        {"degrees": value},
+        was_done(answer),
         pool=pool,
     )
-    assert pool.calls == [("start", {"minutes": 120})]
-    assert ran.state.status == "answered"
+    assert pool.calls[1:] == [("start", {"degrees": value})]
+    assert (ran.state.status, answer in ran.state.answer) == (status, status == "answered")
 
 
 async def test_a_look_up_that_fails_is_tried_in_fewer_words() -> None:
