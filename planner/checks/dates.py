@@ -22,6 +22,10 @@ MONTH_FIRST = re.compile(r"(?<![\w/])(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>[12]\d{
 """`12/5/2024`, which is 12 May or 5 December."""
 DAY = re.compile(r"(?<!\d)[12]\d{3}-\d{2}-\d{2}(?!\d)")
 """A date in ISO 8601."""
+_TAKES_DAY = re.compile(
+    rf'"format": "date(?:-time)?"|"(?:\w*_)?date": {{|"\w*Date": {{|{DAY.pattern}'
+    r"|\bISO[- ]?8601|\bISO[- ](?:date|time|format|string)|\bRFC[- ]?3339"
+)
 YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
 """What is likely a year."""
 _DIRECTIVES = {"YYYY": "%Y", "DD": "%d", "HH": "%H", "SS": "%S"}
@@ -79,11 +83,11 @@ def has_time(text: str, hour: str, minutes: str) -> bool:
 
 
 def takes_day(schema: dict[str, Any]) -> bool:
-    """Whether one of a tool's arguments is a date, by its format or the one that its description
-    names."""
+    """Whether one of a tool's arguments is a date, by its name, its format, or the standard, format
+    or example that its description gives."""
     told = json.dumps(schema.get("properties", {}))
     named = any("%Y" in _directives(each) for each in _FORMAT.findall(told))
-    return named or re.search(r'"format": "date(?:-time)?"', told) is not None
+    return named or _TAKES_DAY.search(told) is not None
 
 
 def as_described(value: str, description: str) -> str:

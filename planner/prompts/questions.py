@@ -1,7 +1,7 @@
 """What the models are asked. Each question is one text, which stands after everything so far."""
 
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 from planner.checks.dates import DAY, YEAR, takes_day
@@ -28,6 +28,8 @@ MAX_SHOWN_SCHEMA_CHARS = 2000
 longer than what it would correct."""
 MAX_REQUEST_CHARS = 500
 """Characters of a request where it is said once more."""
+RECENT = timedelta(days=60)
+"""Where the newest date that was seen is no older, things are of the present."""
 MAX_FILE_GLIMPSE_CHARS = 350
 """Characters of a file's passages, where it is only asked whether the file has to change."""
 
@@ -86,11 +88,13 @@ def arguments(state: RunState, tool: ToolSpec, prompt: str, problem: str | None 
 
 
 def _today(state: RunState) -> str:
-    """The day on which the run began, unless a date was seen, or the user names a year: they tell
-    more of when things are."""
-    if state.started is None or YEAR.search(state.user_words) or DAY.search(seen(state)):
+    """The day on which the run began, unless the user names a year, or the dates that were seen are
+    of another time: they tell more of when things are."""
+    if state.started is None or YEAR.search(state.user_words):
         return ""
-    return f"\nToday is {date.fromtimestamp(state.started.at):%A, %Y-%m-%d}."
+    today = date.fromtimestamp(state.started.at)
+    newest = max(DAY.findall(seen(state)), default=f"{today}")
+    return f"\nToday is {today:%A, %Y-%m-%d}." if newest >= f"{today - RECENT}" else ""
 
 
 def sql(state: RunState, tables: Sequence[str], problem: str) -> str:

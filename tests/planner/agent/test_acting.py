@@ -1,7 +1,7 @@
 """Actions in a pool without files: what their calls need is looked up, and not guessed."""
 
 import json
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -827,32 +827,43 @@ async def test_a_change_to_what_is_there_already_is_neither_made_nor_told_as_don
 
 
 @pytest.mark.parametrize(
-    ("prompt", "format", "told"),
+    ("prompt", "argument", "format", "days_ago", "told"),
     [
-        ("What is on today?", {"format": "date"}, True),
-        ("What is on today?", {"description": "The day, as YYYY-MM-DD"}, True),
-        ("What is on at 2024-05-19?", {"format": "date"}, False),
-        ("What happens on May 19th, 2024?", {"format": "date"}, False),
-        ("What is on today?", {"description": "The day"}, False),
+        ("What is on today?", "day", {"format": "date"}, None, True),
+        ("What is on today?", "day", {"description": "The day, as YYYY-MM-DD"}, None, True),
+        ("What is on today?", "day", {"description": "The day (ISO format)"}, None, True),
+        ("What is on today?", "since", {"description": "As an ISO 8601 timestamp"}, None, True),
+        ("What is on today?", "timeMin", {"description": "RFC3339 or Unix time"}, None, True),
+        ("What is on today?", "from", {"description": "e.g. 2025-04-03T10:00:00"}, None, True),
+        ("What is on today?", "dueDate", {}, None, True),
+        ("What is on today?", "due_date", {}, None, True),
+        ("What is on today?", "day", {"format": "date"}, 2, True),
+        ("What is on today?", "day", {"format": "date"}, 400, False),
+        ("What is on at 2024-05-19?", "day", {"format": "date"}, None, False),
+        ("What happens on May 19th, 2024?", "day", {"format": "date"}, None, False),
+        ("What is on today?", "day", {"description": "The day"}, None, False),
+        ("What is on today?", "update", {}, None, False),
     ],
 )
 async def test_a_tool_that_takes_a_day_is_told_which_one_it_is(
-    prompt: str, format: dict[str, str], told: bool
+    prompt: str, argument: str, format: dict[str, str], days_ago: int | None, told: bool
 ) -> None:
-    """Asked for today's appointments, a model looked at a day of 2023."""
-    pool = office(find_events=[EVENTS])
-    schema = {"type": "object", "properties": {"day": {"type": "string"} | format}}
+    """Asked for today's appointments, a model looked at a day of 2023. Where what was found is of
+    another time, that tells more."""
+    seen = "" if days_ago is None else f"changed: {date.today() - timedelta(days_ago)}"
+    pool = office(list_rooms=[f"- general {seen}"], find_events=[EVENTS])
+    schema = {"type": "object", "properties": {argument: {"type": "string"} | format}}
     find = spec("find_events", upstream="office")
     pool.specs[0] = find.model_copy(update={"input_schema": schema})
     ran = await planned(
         Fast({"search": ["events"], "wants": "short answer"}),
-        steps(("Find them", "find_events")),
-        {"day": "2024-05-19"},
+        steps(("Look around", "list_rooms"), ("Find them", "find_events")),
+        {argument: "2024-05-19"},
         found("An introduction."),
         pool=pool,
         prompt=prompt,
     )
-    [question] = [each.last for each in ran.asked if each.last.startswith("Call find_events")]
+    [question] = [each.last for each in ran.asked if "Call find_events" in each.last]
     day = date.fromtimestamp(ran.state.started.at) if ran.state.started else None
     assert (f"Today is {day:%A, %Y-%m-%d}." in question) == told
 
