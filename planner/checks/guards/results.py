@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from planner.checks.guards.arguments import takes_path
+from planner.checks.guards.arguments import takes_path, takes_paths
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.records import value_of
 from planner.state import Iteration
@@ -66,9 +66,11 @@ _PROBLEM_KEYS = {
 """What errors of HTTP have besides as objects, those of RFC 9457 among them."""
 _FAILURES = ("fail", "failed", "failure")
 _HTTP_ERROR = re.compile(r"[45]\d\d")
-_SHOWS_TEXT = re.compile(
-    r"(?<![a-z])(?:read|cat|view|search|grep|contents?|logs?)(?![a-z])", re.IGNORECASE
+_SHOWS_FILES = re.compile(
+    r"(?<![a-z])(?:read|cat|view|search|grep|contents?)(?![a-z])", re.IGNORECASE
 )
+"""The names of tools that show the text of files, if they take paths: `read_query` shows none."""
+_SHOWS_LOGS = re.compile(r"(?<![a-z])logs?(?![a-z])", re.IGNORECASE)
 
 
 def fault(tool: ToolSpec, arguments: Arguments, result: str) -> bool:
@@ -84,7 +86,8 @@ def fault(tool: ToolSpec, arguments: Arguments, result: str) -> bool:
     flagged = not tool.read_only and _is_flagged(data)
     if not (flagged or (is_short and _is_fault(tool, arguments, text, data))):
         return False
-    if not (tool.file_argument or tool.text_argument or _SHOWS_TEXT.search(tool.name)):
+    of_files = takes_paths(tool) and _SHOWS_FILES.search(tool.name)
+    if not (tool.file_argument or tool.text_argument or of_files or _SHOWS_LOGS.search(tool.name)):
         return True
     places = [str(value).strip("./") for name, value in arguments.items() if takes_path(name)]
     return any(name and name in text for name in (tool.name, *places))
