@@ -14,6 +14,10 @@ MAX_PATTERN_WORDS = 4
 """Words of a pattern that is tried with other separators; a longer one is a sentence or a line."""
 MIN_WORD_CHARS = 3
 """Characters of a word that is searched for alone."""
+_WORD = re.compile(rf"\w{{{MIN_WORD_CHARS},}}\b(?!:\w)")
+"""And no operator of a search, as in `from:anna`."""
+_STATEMENT = re.compile(r"[=<>{}]|\w\(")
+"""What stands in a query in a language of its own, whose words alone are none: SQL, JQL, PromQL."""
 MAX_SIBLINGS = 6
 """Items of a list that are all looked up if nobody said which."""
 MAX_ITEM_CHARS = 60
@@ -111,7 +115,8 @@ def _with_fewer_words(arguments: Arguments, tool: ToolSpec) -> list[Arguments]:
     if len(asked) != 1 or takes_path(asked[0]):
         return [bare]
     said = str(bare[asked[0]]).strip()
-    words = re.findall(rf"\w{{{MIN_WORD_CHARS},}}", said) if " " in said else []  # not of a URL
+    in_words = " " in said and not _STATEMENT.search(said)  # and no URL
+    words = _WORD.findall(said) if in_words else []
     alone = sorted(dict.fromkeys(words), key=len, reverse=True)[:2] if len(words) > 1 else []
     return [bare, *(bare | {asked[0]: word} for word in alone)]
 

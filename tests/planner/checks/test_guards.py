@@ -473,6 +473,21 @@ def test_wider_tries(tool: str, arguments: dict[str, Any], tries: list[Any]) -> 
     assert [each if isinstance(tries[0], dict) else each["file_mask"] for each in found] == tries
 
 
+@pytest.mark.parametrize(
+    ("query", "tries"),
+    [
+        ("weekly introduction (2026)", ["introduction", "weekly"]),
+        ("from:priya visa", ["priya", "visa"]),
+        ("SELECT id FROM boats WHERE length > 9", []),
+        ("project = OPS AND status = Open", []),
+        ('rate(trips_total{job="ferry"}[5m]) / 60', []),
+    ],
+)
+def test_a_look_up_is_tried_in_fewer_words_if_it_is_in_words(query: str, tries: list[str]) -> None:
+    for tried in (widening.wider, widening.in_fewer_words):
+        assert [each["query"] for each in tried(spec("find", "query"), {"query": query})] == tries
+
+
 def test_a_mask_of_whole_paths_stays_one() -> None:
     about = "Find files by a glob: *.ext in the top folder, **/*.ext in all."
     tool = spec("find_files", "path", "pattern", description=about)
