@@ -4,7 +4,7 @@ model's words do not decide this."""
 import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from planner.agent.questions import Asker
 from planner.checks.deeds import invented, left_undone, related
@@ -15,7 +15,7 @@ from planner.evidence.words import long_words, words
 from planner.prompts.texts import one_line
 from planner.protocol import Call
 from planner.state import Iteration, RunState
-from planner.tools import Outcome, ToolSpec, find
+from planner.tools import Arguments, Outcome, ToolSpec, find
 
 UNKNOWN = (
     "It is not known whether anything was changed: the call went out, and no answer came. Look "
@@ -30,6 +30,8 @@ NO_CALL = "no call that changes anything was made"
 """Why nothing was changed, if no other reason is known."""
 MAX_COMPLAINT_CHARS = 300
 """Characters of what a tool says about a call that it did not accept."""
+EMPTY: Sequence[Any] = (None, "", [], {})
+"""What an argument is given where nothing is said with it."""
 QUESTION_MARK = re.compile("[?？؟]")
 """The question marks of most scripts."""
 
@@ -228,7 +230,7 @@ class Changes:
             f"{each.tool} {name} {value}"
             for each in self.made
             for name, value in each.arguments.items()
-            if value not in (None, "", [], {})
+            if value not in EMPTY or _clears(each.arguments)
         ]
         taken = (name for each in self.made for name in self._parameters(each.tool))
         could = {*words(" ".join(taken))}
@@ -280,6 +282,12 @@ class Changes:
             return said
         nearest = f"The nearest text is in {meant.place}; copy path and text exactly:"
         return f"{said}\n{nearest}\n{meant.text}"
+
+
+def _clears(arguments: Arguments) -> bool:
+    """Whether a change says nothing but which entry it is of, so that its empty values are what it
+    is for."""
+    return all(value in EMPTY or sources.is_id(name) for name, value in arguments.items())
 
 
 def _contained(one: Set[str], other: Set[str]) -> bool:

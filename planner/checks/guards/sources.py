@@ -69,7 +69,7 @@ class Guess(NamedTuple):
     def is_amount(self) -> bool:
         """Whether it is a number and no id: another number under the same name may be found, and
         would be as wrong."""
-        return not isinstance(self.value, str) and not _is_id(self.argument)
+        return not isinstance(self.value, str) and not is_id(self.argument)
 
     @property
     def may_be_in_words(self) -> bool:
@@ -126,7 +126,7 @@ def unseen(
             for name, value in leaves(each, argument)
             if (
                 not (tool and _has_meaning(tool, argument, value))
-                and _has_no_source(value, seen, numbers, known_only=_is_id(name))
+                and _has_no_source(value, seen, numbers, known_only=is_id(name))
             )
             or (_PLACE_ARGUMENT.search(name) and _is_unknown(value, seen))
         ]
@@ -142,7 +142,7 @@ def _has_meaning(tool: ToolSpec, argument: str, value: Any) -> bool:
         return False
     said = str(tool.parameters.get(argument, {}).get("description", ""))
     scale = {int(each) for each in _EXPLAINED.findall(said)}
-    return len(scale) > 1 and value in scale and not _is_id(argument)
+    return len(scale) > 1 and value in scale and not is_id(argument)
 
 
 def without_guesses(arguments: Arguments, tool: ToolSpec, seen: str, asks: bool) -> Corrected:
@@ -171,7 +171,8 @@ _ID_ARGUMENT = re.compile(r"(?:^|_)(?i:ids?)_?$|(?<=[a-z])I[Dd]s?$")
 """`id`, `ticket_id`, `fileIds`, `id_`"""
 
 
-def _is_id(argument: str) -> bool:
+def is_id(argument: str) -> bool:
+    """Whether an argument of this name takes an id."""
     return _ID_ARGUMENT.search(argument) is not None
 
 
@@ -327,7 +328,7 @@ def _entries_meant(
     """The arguments that are ids, each with the lists that were found in which only one entry has
     it, the newest first, and where that entry is in the list."""
     lists = [entries(call.result) for call in chosen(state)][::-1]
-    for name, listed in product(filter(_is_id, arguments), lists):
+    for name, listed in product(filter(is_id, arguments), lists):
         having = [
             n for n, each in enumerate(listed) if str(arguments[name]) in candidates(name, each)
         ]
@@ -344,10 +345,10 @@ def candidates(argument: str, result: str) -> list[str]:
     """The values that a result gives under the name of an argument, or under `id` where the
     argument is one: `id_: '24'` for `event_id`."""
     names = {argument}
-    if _is_id(argument):
+    if is_id(argument):
         names |= {argument.removesuffix("s"), "id", "id_"}
     named = "|".join(map(re.escape, names))
-    bare = _ID if _is_id(argument) else _BARE
+    bare = _ID if is_id(argument) else _BARE
     found = re.findall(
         rf"""(?i)(?<![\w])["']?(?:{named})["']?\s*[:=]\s*(?:"([^"\n]+)"|'([^'\n]+)'|({bare}))""",
         result,

@@ -890,6 +890,34 @@ async def test_what_a_change_was_not_given_is_not_told_as_set(
     assert ("its place was set" in (ran.state.answer or "")) == (status == "answered")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        ({"event_id": "31", "place": None}, "answered"),
+        ({"event_id": "31", "place": None, "title": "Review"}, "partial"),
+    ],
+)
+async def test_a_change_that_says_nothing_else_is_there_to_clear_something(
+    arguments: dict[str, str | None], status: str
+) -> None:
+    """With another value, an empty one may be what a small model fills in."""
+    text = {"anyOf": [{"type": "string"}, NULL]}
+    properties = {"event_id": {"type": "string"}, "place": text, "title": text}
+    schema = {"type": "object", "properties": properties, "required": ["event_id"]}
+    pool = office(save=["Saved."])
+    tool = spec("save", upstream="office", safety=Safety.WRITE)
+    pool.specs.append(tool.model_copy(update={"input_schema": schema}))
+    ran = await acted(
+        "Remove the place of event 31, Review",
+        steps(("Remove it", "save")),
+        arguments,
+        was_done("The place of event 31 was removed."),
+        pool=pool,
+    )
+    assert pool.calls == [("save", arguments)]
+    assert ran.state.status == status
+
+
 async def test_of_the_values_of_a_change_one_has_to_be_new() -> None:
     told = "The title of event 31 is Retrospective."
     prompt = "Give the review a new title: Retrospective"
