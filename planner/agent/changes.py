@@ -217,7 +217,7 @@ class Changes:
         said, as something else may have been done."""
         tools = self._described(self.made)
         known = {*words("\n".join([results(self.state), *tools.values()]))}
-        told = {*long_words(answer)}
+        told = {each for each in long_words(answer) if not each.isdigit()}  # of no language
         said = [word for word in echoed(self.state, answer) if word not in known]
         several = len(said) >= MIN_ECHOED and len(told & known) >= SHARED_WORDS * len(told)
         made_up = any(invented(self.state, each, tools.get(each.tool, "")) for each in self.made)

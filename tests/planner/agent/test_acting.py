@@ -97,6 +97,11 @@ async def test_an_id_is_chosen_among_those_that_were_found() -> None:
         ),
         ("取消下周的牙医预约", "已取消下周的牙医预约。", "answered"),
         (
+            "Annule la réservation de la salle pour octobre",
+            "La réservation de la salle pour octobre est annulée (4711, 2026).",
+            "answered",
+        ),
+        (
             "Cancel the general room, pay the caterer and inform the neighbours",
             "The general room is cancelled, the caterer paid and the neighbours informed.",
             "partial",
@@ -113,7 +118,7 @@ async def test_another_language_than_the_tools_is_no_claim(
         {"tool": "cancel"},
         {"room": "general"},
         was_done(answer),
-        pool=office(list_rooms=[ROOMS], cancel=["OK"]),
+        pool=office(list_rooms=[ROOMS], cancel=["OK 4711 2026"]),
     )
     assert ran.state.status == status
     assert (answer in ran.state.answer) == (status == "answered")
