@@ -4,9 +4,11 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from math import inf
 from typing import Any
 
 from planner.evidence.hits import by_path
+from planner.evidence.records import tells_of_whole
 from planner.evidence.words import words
 from planner.models.base import Message, Reply
 from planner.state import RunState
@@ -25,6 +27,11 @@ MIN_TEXT_CHARS = 240
 """Characters of a long text in one of several entries that are shown at least."""
 REST_CHARACTERS = 70
 """Characters that are kept free for the line that says what is left out."""
+_ITEM = re.compile(r" *- ")
+MAX_BESIDE = 4
+"""Lines beside a list that tell how it goes on."""
+_BESIDE = re.compile(r" {0,2}([\w.@$]+): (?!null\b|\"|$)")
+"""A value beside a list, or in an object beside it."""
 _REST = re.compile(rf'{SEE_MORE} \{{"from_line":\d+,"iteration":(\d{{1,9}})\}}')
 RESULTS_KEPT = 64
 """How many results stay prepared: each decision needs them again."""
@@ -200,10 +207,11 @@ def lines(text: str) -> list[str]:
 
 def shortened(text: str, longest: int, wanted: set[str], iteration: int) -> str:
     """The most relevant lines of an iteration's result, about `longest` characters at most. Lines
-    with a wanted word stay, with the lines after them; the rest is filled from the top. So is each
-    long text in one of several entries, in its share of that length: what one of them goes on about
-    would draw a small model away from the others. A last line says how much is left out, and which
-    call shows it."""
+    with a wanted word stay, with the lines after them and the first line of their entry, and so
+    does what tells how a list goes on; the rest is filled from the top. So is each long text in one
+    of several entries, in its share of that length: what one of them goes on about would draw a
+    small model away from the others. A last line says how much is left out, and which call shows
+    it."""
     rows = lines(text)
     whole = "\n".join(rows)
     count = _listed(text)
@@ -213,6 +221,7 @@ def shortened(text: str, longest: int, wanted: set[str], iteration: int) -> str:
     for index, score in enumerate(tuple(scores)):
         for after in range(index + 1, min(index + LINES_AFTER, len(rows))):
             scores[after] = max(scores[after], score * 0.5 - (after - index) * 0.1)
+    _raise_heads(rows, scores)
     places = list(range(len(rows)))
     if count > 1:
         share = max(MIN_TEXT_CHARS, longest // (2 * count))
@@ -227,6 +236,25 @@ def shortened(text: str, longest: int, wanted: set[str], iteration: int) -> str:
         shown.append(rows[index])
     first = next(index for index in range(len(rows)) if index not in kept)
     return "\n".join([*shown, _rest(len(rows) - len(kept), first, iteration)])
+
+
+def _raise_heads(rows: Sequence[str], scores: list[float]) -> None:
+    """Give the first line of an entry, which mostly has its id, the score of its best one, and the
+    highest to what stands beside a list and tells how it goes on."""
+    marks = [found[0] if (found := _ITEM.match(row)) else None for row in rows]
+    outermost = min(filter(None, marks), key=len, default=None)
+    head, beside = None, []
+    for index, (row, mark) in enumerate(zip(rows, marks, strict=True)):
+        field = _BESIDE.match(row)
+        if mark and mark == outermost:
+            head = index
+        elif field and tells_of_whole(field[1]):
+            beside.append(index)
+        elif head is not None:
+            scores[head] = max(scores[head], scores[index])
+    if outermost and len(beside) <= MAX_BESIDE:  # more are values of the entries
+        for index in beside:
+            scores[index] = inf
 
 
 def _listed(text: str) -> int:

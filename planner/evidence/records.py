@@ -130,6 +130,11 @@ def _is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
     )
 
 
+def tells_of_whole(name: str) -> bool:
+    """Whether a value of this name beside a list tells how it goes on, or how long all of it is."""
+    return any(each.search(name) for each in (_REST, _MORE, _CUT, _LAST, _PAGES, _TOTAL))
+
+
 def is_further(arguments: Mapping[str, Any]) -> bool:
     """Whether a call asks for another part of a list than the first: what it returns may not say
     so, such as the last page."""

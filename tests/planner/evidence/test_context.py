@@ -71,6 +71,40 @@ def test_a_long_text_in_one_of_several_entries_is_shown_in_part(head: str) -> No
     assert 'more lines: see_more {"from_line":' in shown.splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    ("beside", "kept"),
+    [
+        ({"next_cursor": "c30", "has_more": True}, ["next_cursor: c30", "has_more: true"]),
+        ({"pageInfo": {"endCursor": "c30", "hasNextPage": True}}, ["  endCursor: c30"]),
+        ({"nextPageToken": "c30", "resultSizeEstimate": 201}, ["nextPageToken: c30"]),
+        ({"total": 201, "next_cursor": None}, []),
+    ],
+)
+def test_a_long_page_shows_how_it_goes_on_and_whose_lines_they_are(
+    beside: dict[str, object], kept: list[str]
+) -> None:
+    issues = [
+        {
+            "number": number,
+            "body": f"It rattles. {'Please look. ' * 9}",
+            "labels": [{"name": "bug"}],
+        }
+        for number in range(400, 430)
+    ]
+    issues[23]["body"] = "The printer is empty."
+    shown = shortened(readable(json.dumps({"issues": issues} | beside)), 900, {"printer"}, 0)
+    lines = shown.splitlines()
+    assert lines[lines.index("    body: The printer is empty.") - 1] == "  - number: 423"
+    assert [line for line in lines if "c30" in line or "has_more" in line] == kept
+    assert len(shown) <= 900
+
+
+def test_what_entries_say_of_further_ones_takes_no_room() -> None:
+    entries = [{"tags": [{"name": "a"}], "count": 3, "text": "tea " * 20} for _ in range(40)]
+    shown = shortened(readable(json.dumps(entries)), 900, {"tea"}, 0)
+    assert shown.count("tea tea") >= 6
+
+
 def test_what_is_asked_for_in_a_long_text_is_shown() -> None:
     mails = f"- body:\n{LETTER}\n  subject: Tea\n" * 8
     shown = shortened(mails.replace("Line 20 of", "Line 20 (the party) of"), 8000, {"parti"}, 7)
