@@ -181,9 +181,10 @@ def _numbers(texts: Sequence[str]) -> dict[str, float]:
 
 
 def kinds(column: Column) -> set[str]:
-    """The values of a column, one by one where they are lists, if some of them repeat."""
+    """The values of a column, one by one where they are lists, if some of them repeat, and not all:
+    a condition on these would leave out nothing."""
     values = [each for each in column.values if isinstance(each, str)]
-    if len({*values}) == len(values):
+    if len({*values}) == len(values) or {*column.values} == {*values[:1]}:
         return set()
     parts = (part.strip().lower() for value in values for part in value.split(","))
     least = {part: MIN_KIND_CHARS if part.isascii() else 2 for part in parts}

@@ -199,6 +199,18 @@ async def test_a_query_without_a_value_that_the_request_names_is_written_once_mo
     assert (ran.state.status, ran.state.reason) == ("partial", OWN_QUERY)
 
 
+async def test_a_value_that_all_records_have_is_no_condition() -> None:
+    """The call itself asked for open issues."""
+    still_open = [each for each in ISSUES if each["state"] == "open"]
+    ran = await asked(
+        sql("SELECT COUNT(*) FROM list_issues WHERE assignee = 'bob'"),
+        found("bob has 2 open issues."),
+        pool=tracker(still_open),
+    )
+    assert ran.guards == []
+    assert ran.state.reason == OWN_QUERY
+
+
 async def test_two_readings_agree_if_both_say_what_a_query_has_found() -> None:
     issues = [each | {"title": f"{each['state']} case"} for each in ISSUES]
     ran = await asked(
