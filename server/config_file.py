@@ -20,7 +20,6 @@ from rapidfuzz import fuzz, process
 
 from planner.errors import ConfigError
 from server.config import (
-    REDIS,
     ApprovalSettings,
     File,
     Listing,
@@ -78,7 +77,7 @@ def load_settings(
 
 def _placed(runs: RunSettings, named: Environment) -> RunSettings:
     given = named.runs or ""
-    in_redis = given.startswith(REDIS)
+    in_redis = "://" in given
     place = Path(runs.directory if in_redis or not given else given)
     changes: dict[str, Any] = {"directory": expanded(place).absolute()}
     if given:
@@ -172,8 +171,7 @@ def _explain(problem: ErrorDetails, path: Path, lines: Mapping[Key, int]) -> str
         what = problem["msg"]
     elif location[-1:] == ("[key]",) and problem["type"] == "string_type":
         what = (
-            f"the key {location[-2]} is not text (YAML reads on, off, yes and no as true or "
-            "false); put it in quotes"
+            "a key is not text (YAML reads on, off, yes and no as true or false); put it in quotes"
         )
     elif location[-1:] == ("[key]",):
         what = "is not a valid name for an upstream; use letters, digits, `_` and `-`"

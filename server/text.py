@@ -66,9 +66,20 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+_TYPES = (
+    ("a valid tuple", "a list"),
+    ("a valid dictionary", "an object"),
+    ("a valid boolean", "true or false"),
+)
+
+
 def plain(problem: str) -> str:
-    """What pydantic says of a value, without its own beginnings."""
-    return problem.removeprefix("Input ").removeprefix("Value error, ")
+    """What pydantic says of a value, without its own beginnings and Python's names of types."""
+    problem = problem.removeprefix("Input ").removeprefix("Value error, ")
+    problem = problem.partition(", unable to ")[0]
+    for python, plainly in _TYPES:
+        problem = problem.replace(python, plainly)
+    return problem
 
 
 def one_line(text: str, most: int | None = None) -> str:

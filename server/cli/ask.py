@@ -206,11 +206,9 @@ def accept_tools(settings: Settings, names: Sequence[str]) -> None:
                 if name in (each.upstream, each.tool, f"{each.upstream}.{each.tool}")
             ]
             if not meant:
-                every = [one_line(f"{each.upstream}.{each.tool}") for each in held]
-                raise ConfigError(
-                    f"--accept {name}: no tool of that name is held back. "
-                    + (f"Held back are: {', '.join(every)}" if every else "No tool is held back.")
-                )
+                every = ", ".join(one_line(f"{each.upstream}.{each.tool}") for each in held)
+                why = f"of that name is held back; these are: {every}" if held else "is held back"
+                raise ConfigError(f"--accept {name}: no tool {why}")
             changed = ConfigError(
                 f"--accept {named}: its definition has changed since; see what is held "
                 f"back now: planloom tools --accept {name}"

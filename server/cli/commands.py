@@ -213,7 +213,9 @@ def ask(
     settings = _settings(project, upstreams, model)
     question = _with_input(question)
     if not question.strip():
-        raise typer.BadParameter("the question is empty; write it in quotes", param_hint="QUESTION")
+        raise typer.BadParameter(
+            "the question is empty; write one in quotes", param_hint="QUESTION"
+        )
     data_schema = _read_schema(schema) if schema else None
     from planner.protocol import Limits, RunRequest
     from planner.tools import Policy
@@ -417,7 +419,7 @@ def try_models(
     sys.exit(_run(try_on_terminal, settings, models or [], minutes, write))
 
 
-@app.command(short_help="Download the embedded models, if they will be used.")
+@app.command(short_help="Check the models, and download the embedded ones if needed.")
 def models(project: Project = None, upstreams: Upstreams = None) -> None:
     """Check that the models can be used, and download the embedded models if they will be used."""
     settings = _settings(project, upstreams)

@@ -89,8 +89,8 @@ def client_entry(client: str, project: Path | None, address: str | None, *, writ
             f"appear in {title}, please report it."
         )
     if address:
-        asks = " once it asks" if entry.inputs else f" in {TOKEN}"
-        lines.append(f"{title} needs the token{asks}: `planloom token` prints it.")
+        needs = "asks for the token" if entry.inputs else f"needs the token in {TOKEN}"
+        lines.append(f"{title} {needs}: `planloom token` prints it.")
     elif variables := named_variables(own_file()):
         lines.append(
             f"Your upstreams.yaml uses these environment variables: {', '.join(variables)}. If "

@@ -185,15 +185,15 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
         ),
         (
             "upstreams:\n  a: {command: x, listing: {tool: t, arguments: {1: 2}}}",
-            "2: upstreams.a.listing.arguments: the key 1 is not text (YAML reads on, off, yes and "
-            "no as true or false); put it in quotes",
+            "2: upstreams.a.listing.arguments: a key is not text (YAML reads on, off, yes and no "
+            "as true or false); put it in quotes",
         ),
         (
             "upstreams:\n  a: {command: x, tools: {t: {arguments: {day: 2026-01-01}}}}",
             "2: upstreams.a.tools.t.arguments: has a value that is not JSON, such as a date; put "
             "it in quotes",
         ),
-        ("upstreams:\n  on: {command: x}", "1: upstreams: the key 1 is not text (YAML reads on"),
+        ("upstreams:\n  on: {command: x}", "1: upstreams: a key is not text (YAML reads on"),
         ("upstreams:\n  a:", "2: upstreams.a: should be a map"),
         ("upstreams:\n  a: {}", "2: upstreams.a: has no `command` and no `url`; give exactly one"),
         (
@@ -207,6 +207,14 @@ def test_the_shipped_file_needs_nothing_of_the_environment(tmp_path: Path) -> No
         (
             "upstreams:\n  a:\n    command: x\n    args: [ok, 8080]",
             "4: upstreams.a.args.1: should be text; put the value in quotes",
+        ),
+        (
+            "upstreams:\n  a:\n    command: x\n    args: text",
+            "4: upstreams.a.args: should be a list; correct the value",
+        ),
+        (
+            "upstreams:\n  a:\n    command: x\n    pin_tools: maybe",
+            "4: upstreams.a.pin_tools: should be true or false; correct the value",
         ),
         (
             "upstreams:\n  a:\n    command: x\n    enabeld: false",
@@ -263,6 +271,7 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
         ({"PLANLOOM_UPSTREAMS": "/no/such.yaml"}, "/no/such.yaml: cannot be read: No such file"),
         ({"PLANLOOM_UPSTREAMS": "~nosuch/x"}, "~nosuch/x: `~` names no user's folder; write the"),
         ({"PLANLOOM_PROJECT": "~nosuch/x"}, "~nosuch/x: `~` names no user's folder"),
+        ({"PLANLOOM_RUNS": "valkey://there/0"}, "PLANLOOM_RUNS: is not the address of a Redis"),
         ({"PLANLOOM_RUNS": "~nosuch/x"}, "~nosuch/x: `~` names no user's folder"),
     ],
 )

@@ -285,7 +285,7 @@ def test_wrong_files_are_told_in_one_line(
         (
             ["ask", "  "],
             snapshot(
-                "Error: Invalid value for QUESTION: the question is empty; write it in quotes\n"
+                "Error: Invalid value for QUESTION: the question is empty; write one in quotes\n"
             ),
         ),
         (

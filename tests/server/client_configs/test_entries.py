@@ -142,11 +142,11 @@ cannot be tested so, and theirs are as the pages say."""
 def test_an_entry_over_http_refers_to_the_token(run: Run, home: Path, client: str) -> None:
     code, output, told = run("init", "--client", client, "--http", "127.0.0.1:8000")
     title = CLIENTS[client].title
-    asks = "once it asks" if client == "vscode" else "in PLANLOOM_TOKEN"
+    needs = "asks for the token" if client == "vscode" else "needs the token in PLANLOOM_TOKEN"
     assert (code, told) == (
         0,
         f"This goes into {PLACES[client]}; --write puts it there.\n{caveat(client)}"
-        f"{title} needs the token {asks}: `planloom token` prints it.\n",
+        f"{title} {needs}: `planloom token` prints it.\n",
     )
     assert entry_in(client, output) == OVER_HTTP[client]
 

@@ -174,7 +174,7 @@ Accepted manual.search_all: is new, and says "Searches all manuals."
     assert "Held back" not in await listed(place)
     nothing = await anyio.to_thread.run_sync(place.run, "tools", "--accept", "manual")
     assert (nothing.returncode, nothing.stderr) == snapshot(
-        (2, "planloom: --accept manual: no tool of that name is held back. No tool is held back.\n")
+        (2, "planloom: --accept manual: no tool is held back\n")
     )
 
 
