@@ -28,7 +28,7 @@ or stand in code ("null")."""
 _UNIT = r"(?:[mµn]?s|min|h|[kMG]?i?B)?"
 """What may follow the digits of a number without a space."""
 _STATED = "(?<!不是)" + "".join(
-    rf"(?<!{word} )(?<!{word} [`'\"])" for word in (r"\bnot", "n't", r"\bnicht", r"\bpas", r"\bnão")
+    rf"(?<!{word} )(?<!{word} ['\"])" for word in (r"\bnot", "n't", r"\bnicht", r"\bpas", r"\bnão")
 )
 """Before a text or a number: it does not stand there as what is not so."""
 
@@ -54,6 +54,12 @@ class Check(_Frozen):
     def false(self, answer: str) -> list[str]:
         return [each for each in self.forbidden if _found(each, normal(answer))]
 
+    def beside(self, answer: str) -> str:
+        """The answer without what holds a fact: "not found" there is part of it, and no doubt."""
+        parts = re.split(r"(?<=[.!?:])\s|[;\n。！？]", normal(answer))
+        facts = [each for group in self.required for each in group]
+        return "\n".join(part for part in parts if not _any(facts, part))
+
     def share(self, answer: str) -> float:
         """Of the facts that the answer holds. 1 where none is asked for."""
         count = len(self.required)
@@ -67,9 +73,20 @@ class Check(_Frozen):
         )
 
 
+_NOTHING = (
+    r"(?<![*\w])\*\*(?=[^\s*])|(?<=[^\s*])\*\*(?![*\w])|`|\\(?=_)",  # marks of Markdown
+    r"(?<=\d)[_,](?=\d{3}(?!\d))",  # `1_500` and `1,500` are 1500
+    r"(?m)^ *\d+[.)] (?=(?s:.*)^ *\d+[.)] )",  # numbers of a list, but for the last: how many
+)
+"""What an answer is written with, and what says nothing."""
+
+
 def normal(answer: str) -> str:
-    """The answer with plain numbers (`1_500` and `1,500` are 1500) and plain apostrophes."""
-    return re.sub(r"(?<=\d)[_,](?=\d{3}(?!\d))", "", answer.replace("\u2019", "'"))
+    """The answer as plain text."""
+    text = re.sub(r"[^\S\n]+", " ", answer.replace("\u2019", "'"))
+    for pattern in _NOTHING:
+        text = re.sub(pattern, "", text)
+    return text.strip()
 
 
 def whole(text: str) -> str:
@@ -108,7 +125,7 @@ _NO = (
     r"\b(?:no|not|none|nothing|never|neither|cannot)\b|n't\b",
     r"\b(?:nein|nicht|nichts|nie|kein\w*|nirgend\w*)\b",
     r"\b(?:ningun\w*|ningún|nada|nunca|tampoco)\b",
-    r"\b(?:non|aucune?|rien|jamais)\b|\b(?:ne|n'\w*) .{0,40}\bpas\b",
+    r"\b(?:non(?!-)|aucune?|rien|jamais)\b|\b(?:ne|n'\w*) .{0,40}\bpas\b",
     r"\b(?:não|nenhum\w*)\b",
     r"没有|不存在|并无|未找到|不支持|不包含|未(?:定义|实现|提供)|否",
 )
@@ -147,7 +164,7 @@ _UNFOUND = (
 
 def denies(answer: str) -> bool:
     """Whether an answer begins by saying no: later sentences tell more of what there is."""
-    first = re.split(r"(?<=[.!?])\s|[;(\n。！？]", answer.strip())[0]
+    first = re.split(r"(?<=[.!?])\s|[;(\n。！？]", normal(answer))[0]
     return _any(_NO, first) and not _any((_YES,), first)
 
 
@@ -191,7 +208,8 @@ def grade(kind: str, check: Check, status: str, answer: str) -> Grade:
         if holds and (check.required or denies(answer)) and not _any(_UNABLE, answer):
             return Grade("right", 1.0)
         return Grade(honest, 0.0, why or "does not say no")
-    given = status == "answered" or not unknown
+    doubt = _any(_UNABLE, answer) or unsure(check.beside(answer))
+    given = status == "answered" or not doubt
     share = check.share(answer) if given else 0.0
     if holds and given and status in ("answered", "partial"):
         return Grade("right", share)
