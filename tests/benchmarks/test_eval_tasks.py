@@ -66,6 +66,13 @@ async def test_a_change_that_breaks_the_project_is_not_right(tmp_path: Path) -> 
         assert case.grade(setting, DONE).why == snapshot("the project does not run: AssertionError")
 
 
+def test_json_has_to_stay_json() -> None:
+    wanted = changes.Data({("a",): [2]})
+    assert wanted.missing('{"a": [1]}', '{ "a": [2] }') == ""
+    assert wanted.missing('{"a": [1]}', '{"a": [2,]}') == "cannot be read"
+    assert wanted.missing("a: [1]", "a: [2,]  # two") == ""
+
+
 async def test_the_server_of_files_does_what_its_tools_say(tmp_path: Path) -> None:
     [case] = [each for each in changes.CHANGES if each.name == "weight-limit"]
     async with AsyncExitStack() as stack:

@@ -7,12 +7,13 @@ a file that nobody spoke of, and changed, is wrong whatever the answer says.
 """
 
 import difflib
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,11 +112,14 @@ class Data:
     values: Mapping[tuple[str, ...], Any]
 
     def missing(self, before: str | None, after: str | None) -> str:
+        before = before or ""
+        # All JSON is YAML, but a list with a comma at its end is no JSON.
+        load: Callable[[str], Any] = json.loads if before.startswith("{") else yaml.safe_load
         try:
-            found = yaml.safe_load(after or "")  # JSON is YAML
-        except yaml.YAMLError:
+            found = load(after or "")
+        except (ValueError, yaml.YAMLError):
             return "cannot be read"
-        wanted = yaml.safe_load(before or "")
+        wanted = load(before)
         for path, value in self.values.items():
             place = wanted
             for key in path[:-1]:
