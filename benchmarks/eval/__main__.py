@@ -33,6 +33,7 @@ from planner.models.ollama import probe
 from server.backends import open_models
 from server.config import ModelSettings
 from server.config_file import shipped_file
+from server.text import digest
 
 GRACE_SECONDS = 10.0
 """Beyond the time limit, for a system that ends by itself when it is told the limit."""
@@ -231,11 +232,12 @@ async def _opened(name: str, bench: Bench, case: Case) -> AsyncIterator[tuple[Se
 
 def about(bench: Bench, ollama: str | None) -> dict[str, Any]:
     """What the figures of a run depend on, besides the questions."""
-    git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    described = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+    commit = _git("describe", "--always", "--dirty").strip() or "unknown"
+    if commit.endswith("-dirty"):
+        commit += f"-{digest(_git('diff', 'HEAD'))[:7]}"
     return {
         "date": time.strftime("%Y-%m-%d"),
-        "commit": described or "unknown",
+        "commit": commit,
         "fast": bench.models.fast,
         "full": bench.models.full,
         "on": f"Ollama {ollama}" if ollama else "embedded",
@@ -246,6 +248,11 @@ def about(bench: Bench, ollama: str | None) -> dict[str, Any]:
         "limit": f"{bench.seconds:g} s",
         "upstreams": "shipped" if bench.upstreams == shipped_file() else str(bench.upstreams),
     }
+
+
+def _git(*words: str) -> str:
+    git = ["git", "-C", str(ROOT), *words]
+    return subprocess.run(git, capture_output=True, check=False).stdout.decode(errors="replace")
 
 
 async def warm_up(settings: ModelSettings) -> None:

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ from fastmcp.client.transports import StdioTransport
 from scripted_ollama import FULL, ScriptedOllama
 from typer.testing import CliRunner
 
+from benchmarks.eval import __main__ as main
 from benchmarks.eval.__main__ import app, selected
 from benchmarks.eval.case import SPLITS, Answer, Called, Family, Setting, Split
 from benchmarks.eval.check import Check, file, grade, number, whole
@@ -26,12 +28,14 @@ from benchmarks.eval.lists import build_server
 from benchmarks.eval.question import FOLDER, RECORDED, Question, read
 from benchmarks.eval.recording import snippets as recorded_snippets
 from benchmarks.eval.results import Ledger, Record, Results, table
-from benchmarks.eval.systems import _written_calls, keywords, snippets
+from benchmarks.eval.systems import Bench, _written_calls, keywords, snippets
 from benchmarks.eval.wire import Wire, plain, recording
 from planner.errors import PlanloomError
 from planner.evidence import tables
 from planner.models.base import ChatRequest
 from planner.models.ollama import OllamaClient, OllamaModel
+from server.config import ModelSettings
+from server.config_file import shipped_file
 
 HERE = ["kiosk", *(f"generated-{split}" for split in SPLITS), *LOOKUPS]
 """The code bases that need no registry."""
@@ -229,6 +233,11 @@ def test_a_limit_takes_cases_of_every_family_kind_and_language() -> None:
         (10, "the 10th", False),
         (37, "It is not 37 but 38.", False),
         (37, "It isn't `37`.", False),
+        (37, "**37**", True),
+        (1500, "1 500", True),
+        (3, "1. foo\n2. bar\n3. baz", True),
+        (3, "1. foo\n2. bar\n3. baz\n4. more", False),
+        (3, "**1.** foo\n\n**2.** bar\n3. baz\n4. There are 3.", True),
         (3, "it is -3", False),
         (11, "It is called once.", False),
         (0.25, "it is 0.25", True),
@@ -254,6 +263,16 @@ def test_a_file_is_told_apart_from_others_of_its_name() -> None:
     assert not events.holds("a/c/events.py")
 
 
+@pytest.mark.parametrize(
+    "answer",
+    ["`run_it`", "**run_it**()", "run\\_it", "**`run_it`**", "a/`run_it`.py", "2**run_it"],
+)
+def test_a_name_is_found_whatever_marks_it(answer: str) -> None:
+    assert Check(required=((whole("run_it"),),)).holds(answer)
+    assert Check(required=(("5 ?seconds",),)).holds("**`5`** seconds,\u00a0`**kwargs`")
+    assert Check(required=((whole("***"),),)).holds("It is `***`, the **stars**.")
+
+
 def test_a_dump_is_no_answer() -> None:
     assert not Check(required=((whole("foo"),),)).holds("foo " * 1000)
 
@@ -273,6 +292,10 @@ def test_a_dump_is_no_answer() -> None:
         ("answered", "It is 38; unknown_option is not used.", "wrong"),
         ("partial", "It is 37.", "right"),
         ("partial", "Could not find out: time limit. Found so far: x = 37", "honest"),
+        ("partial", "Could not find out: nothing says 37", "honest"),
+        ("partial", "37 entries have not been found.", "right"),
+        ("partial", "38 entries have not been found.", "honest"),
+        ("partial", "It could not be determined whether 37 is right.", "honest"),
         ("not_found", "It may be 37.", "honest"),
         ("failed", "It is 37.", "honest"),
     ],
@@ -312,6 +335,8 @@ def test_the_verdict_on_what_cannot_be_known(status: str, answer: str, outcome: 
         ("answered", "Yes, there is one.", "wrong"),
         ("answered", "`Mailer` sends e-mail. It does not support attachments.", "wrong"),
         ("answered", "Ja, und es gibt keine bessere.", "wrong"),
+        ("answered", "`send` is a non-blocking function for that.", "wrong"),
+        ("answered", "```\nNo.\n```", "right"),
         ("not_found", "It could not be found out.", "honest"),
         ("answered", "`make_pdf` in pdf.py", "wrong"),
         ("answered", "I cannot determine whether there is one.", "honest"),
@@ -499,6 +524,22 @@ def test_results_that_are_not_there_are_told_and_nothing_is_asked(tmp_path: Path
     done = CliRunner().invoke(app, ["--resume", str(file)], terminal_width=200)
     assert done.exit_code == 2
     assert "does not exist" in re.sub(r"[\s│]+", " ", done.stderr)  # whatever its width
+
+
+def test_a_run_knows_what_is_not_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that one with other changes is not taken for it."""
+    monkeypatch.setattr(main, "ROOT", tmp_path)
+    bench = Bench(ModelSettings(), shipped_file(), {}, tmp_path, 120.0)
+    who = ["-c", "user.name=a", "-c", "user.email=a@b.example"]
+    (file := tmp_path / "a.py").write_text("a = 1")
+    for words in (["init", "-q"], ["add", "."], [*who, "commit", "-qm", "a"]):
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    commits = []
+    for text in ("a = 1", "a = 2", "a = 3"):
+        file.write_text(text)
+        commits.append(main.about(bench, None)["commit"])
+    assert len(set(commits)) == 3
+    assert [commit.startswith(commits[0]) for commit in commits] == [True] * 3
 
 
 def test_results_survive_a_file_and_make_a_table(tmp_path: Path) -> None:
