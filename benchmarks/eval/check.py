@@ -134,11 +134,13 @@ _YES = r"^\W*(?:(?:yes|ja|sí|oui|sim)\b|是的|有)"
 _UNABLE = (
     r"(?:\bnot|n't|\bcannot|\bunable to|\bimpossible to)(?: \w+){0,2} "
     r"(?:determin|tell|answer|know|sure|clear|find out|found out)",
-    r"\bunable\b|\bno idea\b|\bdon't know\b",
+    r"\bunable\b|\bno idea\b|\bdon't know\b|(?:\bnot|n't) (?:have access|help|assist)\b",
+    r"\b(?:need|provide|without) (?:\w+ )?more (?:context|information|details|code)\b",
+    r"^please (?:provide|share)\b",
     r"\bnicht (?:\w+ ){0,2}?(?:ermittel|feststell|beantwort|sicher|sagen)|\bweiß (?:\w+ )?nicht\b",
     r"\bno (?:\w+ )?(?:pud[eo]|puedo|se puede) (?:determinar|saber|decir)|\bno (?:lo )?sé\b",
     r"\bimpossible (?:de|à)\b|\bne (?:sais|peux) pas\b|\bnão (?:sei|é possível)",
-    r"无法(?:确定|回答)|不知道|不清楚",
+    r"无法(?:确定|回答)|不知道|不清楚|わかりません|не знаю|bilmiyorum",
 )
 """How an answer says that it does not know."""
 _UNFOUND = (
@@ -147,19 +149,27 @@ _UNFOUND = (
     r"(?:\bnot|n't) (?:\w+ )?(?:contain|include|provide|give|have)(?: \w+){1,3}? "
     r"(?:information|answer|detail|mention|data)",
     r"^\W*not (?:found|specified|mentioned|available|known)|\b(?:is|are|was|remains?) unknown\b",
-    r"\bno (?:\w+ )?(?:information|mention|indication)|\b(?:not enough|insufficient)\b",
+    r"\bno (?:\w+ )?(?:information|mention|indication|results)|\b(?:not enough|insufficient)\b",
     r"\bnicht (?:\w+ ){0,2}?(?:gefunden|finden|bekannt|angegeben|erwähnt|hervor|dokumentiert)",
     r"\bunbekannt\b|\bkeine (?:\w+ )?(?:angabe|information|hinweis|daten)|\bsteht nichts\b",
     r"\bno (?:\w+ ){0,2}?(?:encontr\w+|encuentr\w+|aparece|especifica\w*|menciona\w*|consta|"
     r"(?:se )?pud[eo]|puedo|se puede)",
-    r"no hay (?:\w+ )?(?:informaci|datos|mención)|\bdesconocid",
+    r"\bno (?:hay|tengo) (?:\w+ )?(?:informaci|datos|mención)|\bdesconocid",
     r"\b(?:ne|n'\w+|n') ?(?:\w+ ){0,3}?(?:pas|aucune?|rien)\b.{0,20}"
     r"(?:trouv|détermin|précis|mentionn|indiqu|connu|savoir|information)",
     r"\bne trouve pas\b|\baucune (?:information|mention|indication)",
-    r"\bnão (?:\w+ ){0,2}?(?:encontr\w+|foi possível|especifica\w*|menciona\w*|consta)",
-    r"无法|未知|没有(?:找到|提到|说明|相关|记录|提供|信息)|未(?:找到|提及|说明|提供|记录)",
+    r"\bnão (?:\w+ ){0,2}?(?:encontr\w+|foi possível|especifica\w*|menciona\w*|consta|informaç\w+)",
+    r"見つかりません|не (?:найден|удалось|указан)|bulunamadı",
+    r"无法|未知|找不到|没有(?:足够|找到|提到|说明|相关|记录|提供|信息)|未(?:找到|提及|说明|提供|记录)",
 )
 """How an answer says that it was not found. Of something absent, that is a "no"."""
+
+
+_IF = re.compile(
+    r"\b(?:if|when|unless|wenn|falls|si|cuando|quand|quando)\b[^,.;:\n]*|(?:如果|当)[^，。]*",
+    re.IGNORECASE,
+)
+"""What an answer says of a case that may be ("if the key is not found") is no doubt of it."""
 
 
 def denies(answer: str) -> bool:
@@ -170,7 +180,7 @@ def denies(answer: str) -> bool:
 
 def unsure(answer: str) -> bool:
     """Whether an answer says that it does not know, or that nothing was found."""
-    return _any((*_UNABLE, *_UNFOUND), answer)
+    return _any((*_UNABLE, *_UNFOUND), _IF.sub("", normal(answer)))
 
 
 def _found(pattern: str, text: str) -> bool:
