@@ -125,7 +125,10 @@ async def decide_run(settings: Settings, named: str, approve: bool) -> int:
         if approve and not digest:
             console.print(asking(call), soft_wrap=True)
             if not sys.stdin.isatty():
-                return 2  # the command that was printed approves this very call
+                raise RequestError(
+                    "Not approved: there is no terminal to confirm on. The first command above "
+                    "approves exactly this call."
+                )
             if (await typed("Make this call? [y/N] ")).lower() not in YES:
                 return 1  # it still waits
         answer = consent(call, digest or call.digest, approve, "with `planloom runs`")

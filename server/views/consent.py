@@ -81,9 +81,10 @@ def waiting(run_id: str, state: RunState, timeout_s: float, opened: float = 0.0)
 
 def consent(call: Waiting | None, digest: str, approve: bool, where: str) -> Approval:
     """A person's answer, given `where`, to the call that was shown. `digest`: the call's, or its
-    beginning. Raises `RequestError` if no call waits, or another one."""
-    short = len(digest) < MIN_DIGEST_CHARS
-    if call is None or short or not call.digest.startswith(digest):
+    beginning. Raises `RequestError` if it is too short, and if no call waits or another one."""
+    if len(digest) < MIN_DIGEST_CHARS:
+        raise RequestError("The digest is not whole. Give it as `planloom runs` prints it.")
+    if call is None or not call.digest.startswith(digest):
         raise RequestError(
             "This call no longer waits for approval: it was decided, its time ran out, or the run "
             "has moved on to another call. See `planloom runs`."

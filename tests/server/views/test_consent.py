@@ -185,9 +185,14 @@ async def test_another_process_shows_what_waits_and_answers_it(
 
         code, _, shown = await planloom("runs", "approve", run_id[:8])
         assert (code, command in shown, noted(place.project)) == (2, True, [])
-        code, _, error = await planloom("runs", "approve", f"{run_id}@{'0' * 8}")
-        assert (code, noted(place.project)) == (2, [])
-        assert error.startswith("planloom: This call no longer waits for approval")
+        assert "planloom: Not approved: there is no terminal to confirm on." in shown
+        for digest, why in (
+            ("0" * 12, "This call no longer waits"),
+            ("0" * 8, "The digest is not"),
+        ):
+            code, _, error = await planloom("runs", "approve", f"{run_id}@{digest}")
+            assert (code, noted(place.project)) == (2, [])
+            assert error.startswith(f"planloom: {why}")
 
         code, _, told = await planloom(*command.split())
         assert (code, told) == (
