@@ -76,7 +76,7 @@ _TYPES = (
 def plain(problem: str) -> str:
     """What pydantic says of a value, without its own beginnings and Python's names of types."""
     problem = problem.removeprefix("Input ").removeprefix("Value error, ")
-    problem = problem.partition(", unable to ")[0]
+    problem = re.split(", unable to | after validation", problem)[0]
     for python, plainly in _TYPES:
         problem = problem.replace(python, plainly)
     return problem
