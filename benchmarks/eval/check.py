@@ -122,7 +122,7 @@ def file(path: str, paths: Iterable[str]) -> tuple[str, ...]:
 
 
 _NO = (
-    r"\b(?:no|not|none|nothing|never|neither|cannot)\b|n't\b",
+    r"\b(?:no(?! problem| worries)|not(?! only)|none|nothing|never|neither|cannot)\b|n't\b",
     r"\b(?:nein|nicht|nichts|nie|kein\w*|nirgend\w*)\b",
     r"\b(?:ningun\w*|ningún|nada|nunca|tampoco)\b",
     r"\b(?:non(?!-)|aucune?|rien|jamais)\b|\b(?:ne|n'\w*) .{0,40}\bpas\b",

@@ -6,7 +6,8 @@ from benchmarks.eval.case import Answer, Grade
 from benchmarks.eval.check import denies, normal, unsure
 
 _FAILED = re.compile(
-    r"\b(?:can't|cannot|couldn't|could not|unable|impossible|failed to|no (?:tools?|access))\b"
+    r"\b(?:can't|cannot|couldn't|could not|unable|impossible|no (?:tools?|access))\b"
+    r"|\bfailed(?: (?:to|with|because|due)\b|\W*(?:[.:,;]|$))|\berror (?:occurred|happened)\b"
     r"|(?:\bnot|n't) (?:\w+ )?(?:able|allowed|permitted|possible|have access)\b"
     r"|\b(?:konnte|kann)\w?\b[^.]*\b(?:nicht|kein\w*)\b"
     r"|\bno (?:se (?:pudo|puede)|pude|puedo|fue posible|he podido)\b"
