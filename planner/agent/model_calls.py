@@ -1,13 +1,14 @@
 """A call of a model: under a schema, within the context; made again if its reply is unusable."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from planner.checks import lenient
+from planner.checks import replies
 from planner.errors import ContextExceeded, InvalidReply
 from planner.events import (
     ASIDE,
@@ -74,19 +75,16 @@ class Draft:
         return answer, self._reply.rstrip().endswith("}")
 
 
-def _read(reply: str, schema: Schema, shape: type[T] | TypeAdapter[T]) -> T:
+def _read(
+    reply: str, schema: Schema, shape: type[T] | TypeAdapter[T], called: str | None = None
+) -> T:
     """Raises `ValidationError`, on the reply as it is, when it cannot be read."""
     shape = shape if isinstance(shape, TypeAdapter) else TypeAdapter(shape)
-    try:
-        return shape.validate_json(lenient.respelled(reply, schema))
-    except ValidationError as error:
-        found = lenient.json_in(reply, schema)
-        if found is None:
-            raise
-        try:
+    found = replies.json_in(reply, schema, called)
+    with suppress(ValidationError):
+        if found is not None:
             return shape.validate_json(found)
-        except ValidationError:
-            raise error from None
+    return shape.validate_json(reply)
 
 
 class ModelCalls:
@@ -109,18 +107,19 @@ class ModelCalls:
         shape: type[T] | TypeAdapter[T],
         max_tokens: int = REPLY_TOKENS,
         fast: bool = False,
+        called: str | None = None,
     ) -> T:
         """One question under a schema, to the full model or the fast one. What the user has said
         since the last question stands before it. Not every server holds a model to the schema: a
         reply is read leniently where it has to be, and after an unusable one the full model is
-        asked once more."""
+        asked once more. `called`: the tool whose arguments are asked for."""
         if role not in ASIDE and (said := self.prompts.said_since(self.state)):
             question = f"{said}\n{question}"
         asked = question
         for chosen in (self.models.fast if fast else self.models.full, self.models.full):
             reply = await self.chat(role, asked, schema, max_tokens, chosen)
             try:
-                return _read(reply.text, schema, shape)
+                return _read(reply.text, schema, shape, called)
             except ValidationError as error:
                 wrong = error.errors()[0]
                 problem = ": ".join(filter(None, (".".join(map(str, wrong["loc"])), wrong["msg"])))

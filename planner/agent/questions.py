@@ -1,6 +1,7 @@
 """The questions to a run's models: each with its prompt, its schema, and the longest reply."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic_core import to_jsonable_python
@@ -134,7 +135,7 @@ class Asker:
         """How a tool is called that replaces texts in files."""
         question = questions.edit_call(tool)
         return await self.calls.ask(
-            "example", question, tool.grammar, dict[str, Any], ARGUMENT_TOKENS
+            "example", question, tool.grammar, dict[str, Any], ARGUMENT_TOKENS, called=tool.name
         )
 
     async def changing_tools(self, names: Sequence[str]) -> list[str]:
@@ -188,19 +189,26 @@ class Asker:
         """The arguments for a tool call; `problem` is what was wrong with the ones before."""
         question = questions.arguments(self.state, tool, prompt, problem)
         written = await self._uncut(
-            "arguments", question, tool.grammar, dict[str, Any], ARGUMENT_TOKENS
+            "arguments", question, tool.grammar, dict[str, Any], ARGUMENT_TOKENS, tool.name
         )
         return {name: _unmarked(value) for name, value in written.items()}
 
     async def _uncut(
-        self, role: Role, question: str, schema: Schema, shape: type[T], max_tokens: int
+        self,
+        role: Role,
+        question: str,
+        schema: Schema,
+        shape: type[T],
+        max_tokens: int,
+        called: str | None = None,
     ) -> T:
         """A reply under a stranger's schema, asked for once more without the grammar's bounds where
         a text or a list reaches one, and so may lack its end."""
-        written = await self.calls.ask(role, question, schema, shape, max_tokens)
+        ask = partial(self.calls.ask, role, question, shape=shape, called=called)
+        written = await ask(schema, max_tokens=max_tokens)
         if not reaches_bound(to_jsonable_python(written)):
             return written
-        return await self.calls.ask(role, question, unbounded(schema), shape, LONG_ARGUMENT_TOKENS)
+        return await ask(unbounded(schema), max_tokens=LONG_ARGUMENT_TOKENS)
 
     async def sql(self, tables: Sequence[str], problem: str, things: str | None = None) -> str:
         """A query of these tables for what the request asks for; `problem` is the one before, and

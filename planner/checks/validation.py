@@ -61,7 +61,7 @@ def _coerced(arguments: dict[str, Any], schema: Schema, emptied: Container[str])
     cleared: dict[str, Any] = {}
     for name, value in arguments.items():
         node = properties.get(name, {})
-        kinds = _kinds(node, schema)
+        kinds = kinds_of(node, schema)
         nullable = "null" in kinds
         meant = value == "" and name in emptied
         if nullable and value in ("null", "None"):
@@ -71,7 +71,7 @@ def _coerced(arguments: dict[str, Any], schema: Schema, emptied: Container[str])
             if nullable:
                 cleared[name] = value
             continue
-        value = _coerced_value(value, kinds)
+        value = coerced_value(value, kinds)
         if isinstance(value, str) and isinstance(node, dict):
             value = as_described(value, str(node.get("description", "")))
         corrected[name] = value
@@ -79,19 +79,19 @@ def _coerced(arguments: dict[str, Any], schema: Schema, emptied: Container[str])
     return corrected if corrected.keys() - {*required} else corrected | cleared
 
 
-def _kinds(node: Any, root: Schema, depth: int = MAX_REFERENCE_DEPTH) -> set[str]:
+def kinds_of(node: Any, root: Schema, depth: int = MAX_REFERENCE_DEPTH) -> set[str]:
     if not isinstance(node, dict) or not depth:
         return set()
     if "$ref" in node:
-        return _kinds(resolve(node["$ref"], root), root, depth - 1)
+        return kinds_of(resolve(node["$ref"], root), root, depth - 1)
     kinds: set[str] = set()
     for branch in [*node.get("anyOf", []), *node.get("oneOf", [])]:
-        kinds |= _kinds(branch, root, depth - 1)
+        kinds |= kinds_of(branch, root, depth - 1)
     declared = node.get("type", [])
     return kinds | ({declared} if isinstance(declared, str) else set(declared))
 
 
-def _coerced_value(value: Any, kinds: set[str]) -> Any:
+def coerced_value(value: Any, kinds: set[str]) -> Any:
     if not kinds or _fits(value, kinds):
         return value
     if isinstance(value, str):
@@ -118,13 +118,13 @@ def narrowed(schema: Schema, choices: Mapping[str, Sequence[str]]) -> Schema:
     """An input schema whose properties of these names take only these values."""
     properties = dict(schema.get("properties", {}))
     for name, values in choices.items():
-        kinds = _kinds(properties.get(name), schema)
+        kinds = kinds_of(properties.get(name), schema)
         if not values or not kinds:
             continue
         about = {"description": properties[name].get("description", "")}
         several = "array" in kinds
-        kinds = _kinds(properties[name].get("items"), schema) if several else kinds
-        choice = {"enum": [_coerced_value(each, kinds) for each in values]}
+        kinds = kinds_of(properties[name].get("items"), schema) if several else kinds
+        choice = {"enum": [coerced_value(each, kinds) for each in values]}
         properties[name] = about | ({"type": "array", "items": choice} if several else choice)
     return schema | {"properties": properties}
 
@@ -137,7 +137,7 @@ def texts(node: Any, root: Schema | None = None, depth: int = MAX_REFERENCE_DEPT
     if isinstance(reference := node.get("$ref"), str):
         yield from texts(resolve(reference, root), root, depth - 1)
     for name, inner in node.get("properties", {}).items():
-        if "string" in _kinds(inner, root):
+        if "string" in kinds_of(inner, root):
             yield name
         yield from texts(inner, root, depth - 1)
     yield from texts(node.get("items"), root, depth - 1)

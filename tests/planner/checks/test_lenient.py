@@ -1,10 +1,8 @@
 """The sentences of an answer in plain text."""
 
-import json
-
 import pytest
 
-from planner.checks.lenient import block_in, respelled, sentences_in, whole
+from planner.checks.lenient import block_in, sentences_in, whole
 
 CODE = "```python\nfor each in pages:\n    save(each)\n```"
 
@@ -22,23 +20,6 @@ CODE = "```python\nfor each in pages:\n    save(each)\n```"
 )
 def test_sentences_blocks_and_tables(text: str, lines: list[list[str]]) -> None:
     assert sentences_in(text) == lines
-
-
-TOOL = {"enum": ["get_doc", "search", None]}
-STEPS = {"properties": {"steps": {"items": {"properties": {"tool": TOOL}}}}}
-
-
-@pytest.mark.parametrize("said", ["Get_Doc", "getDoc", "get-doc", "functions.get_doc"])
-def test_a_choice_is_spelled_as_the_schema_has_it(said: str) -> None:
-    reply = json.dumps({"steps": [{"objective": "Get_Doc", "tool": said}, {"tool": None}]})
-    assert json.loads(respelled(reply, STEPS)) == {
-        "steps": [{"objective": "Get_Doc", "tool": "get_doc"}, {"tool": None}]
-    }
-
-
-@pytest.mark.parametrize("reply", ['{"steps": [{"tool": "fetch"}]}', '{"steps": 5}', "no JSON"])
-def test_what_is_no_choice_stays(reply: str) -> None:
-    assert respelled(reply, STEPS) == reply
 
 
 def test_a_text_that_was_cut_off_ends_with_its_last_whole_sentence() -> None:

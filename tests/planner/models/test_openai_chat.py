@@ -27,10 +27,6 @@ from scripted_ollama import FAST, FULL, hung_up
 from scripted_openai import ScriptedOpenAI
 from serving import LONG, Place, SharedUpstream, script_two_steps, text
 
-from planner.checks import lenient
-from planner.checks.schemas import closed, iteration_decision, one_of
-from planner.checks.schemas import text as string
-from planner.checks.validation import problem
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
 from planner.models.base import ChatRequest, Message
 from planner.models.embedded import WORKER
@@ -326,69 +322,6 @@ def test_a_conversation_in_turns_begins_as_the_one_before(before: Any, more: Any
         return "".join(f"{each['role'][0]}{each['content']}" for each in alternating(said))
 
     assert written(before + more).startswith(written(before))
-
-
-# What a model says that is held to no schema
-
-
-SAID = closed(final_answer=string(400), found_in=one_of(["results", "nowhere"]))
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        '{"final_answer": "x", "found_in": "results"}',
-        'Sure! ```json\n{"final_answer": "x",\n "found_in": "results"}\n``` Anything else?',
-        '<think>{"final_answer": "no"}</think>\n{"found_in": "results", "final_answer": "x"}',
-        'By {this}: {"final_answer": "x", "found_in": "results", "sure": true, "why": {"a": 1}}',
-        '{"note": 1} {"final_answer": "x", "found_in": "results"}',
-    ],
-)
-def test_the_json_in_what_was_said(said: str) -> None:
-    read = lenient.json_in(said, SAID)
-    assert read is not None
-    assert json.loads(read) == {"final_answer": "x", "found_in": "results"}
-
-
-@pytest.mark.parametrize("said", ["", "no", "{", "[1]", "<think>{}", "{'a': 1}", "[" * 10_000])
-def test_where_there_is_no_json_none_is_found(said: str) -> None:
-    assert lenient.json_in(said, SAID) is None
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        {"decision": "conclude", "final_answer": "x", "success": True},
-        {"decision": "give_up", "notes": "x", "objective": "y", "tool_calls": [["search", "z"]]},
-    ],
-)
-def test_keys_that_a_decision_does_not_know_are_left_out(said: dict[str, Any]) -> None:
-    schema = iteration_decision(one_of(["search"]), "fast")
-    read = lenient.json_in(json.dumps(said | {"tool": None, "next_step": {}}), schema)
-    assert json.loads(read or "") == said
-
-
-def test_of_two_choices_none_is_guessed() -> None:
-    schema = {"anyOf": [closed(a={"type": "null"}), closed(b={"type": "null"})]}
-    assert lenient.json_in('{"a": null, "b": null}', schema) == '{"a": null, "b": null}'
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["final_answer", "found_in", "x"]), inner, max_size=3)
-    ),
-)
-
-
-@given(json_values, st.text(max_size=20), st.text(max_size=20))
-def test_what_is_read_is_json_and_what_fits_stays(value: Any, before: str, after: str) -> None:
-    said = json.dumps(value)
-    read = lenient.json_in(f"{before}{said}{after}", SAID)
-    assert read is None or isinstance(json.loads(read), dict)
-    if isinstance(value, dict) and problem(value, SAID) is None and "{" not in before:
-        assert json.loads(read or "") == value
 
 
 # Whole runs
