@@ -91,7 +91,7 @@ class Asker:
         less."""
         question = questions.on_passages("ask_overview", self.state, passages)
         reply = await self.calls.chat("overview", question, None, OVERVIEW_TOKENS)
-        lines = lenient.sentences_in(reply.text)
+        lines = lenient.sentences_in(lenient.prose_in(reply.text))
         return lenient.without_last(lines) if reply.finish == "length" else lines
 
     async def confirm(self, passages: Sequence[Passage]) -> str:
@@ -103,7 +103,7 @@ class Asker:
         """What some passages say that belongs to a long answer."""
         question = questions.on_passages("ask_facts", self.state, passages)
         reply = await self.calls.chat("facts", question, None, FACTS_TOKENS)
-        items = lenient.items_in(reply.text)
+        items = lenient.items_in(lenient.prose_in(reply.text))
         return items[:-1] if reply.finish == "length" else items
 
     async def files_to_change(self, texts: Mapping[str, str]) -> list[str]:
@@ -120,7 +120,7 @@ class Asker:
         what is new after that may lack its end."""
         question = questions.asked("ask_rewrite", self.state, path=part.source, text=part.text)
         reply = await self.calls.chat("rewrite", question, None, REWRITE_TOKENS)
-        written = as_it_was(lenient.block_in(reply.text, fences="```" in part.text), part.text)
+        written = as_it_was(lenient.block_in(reply.text, part.text), part.text)
         if reply.finish != "length":
             return written, True
         lines, own = split_lines(written), {*filter(None, split_lines(part.text))}

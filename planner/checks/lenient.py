@@ -1,5 +1,6 @@
 """What a model wrote in plain text: the list, the sentences or the block of code in its reply."""
 
+import json
 import re
 
 _MARK = re.compile(r"^\s*(?:[-*•]\s|\d+[.)]\s|```.*)\s*")
@@ -51,10 +52,37 @@ def without_last(lines: list[list[str]]) -> list[list[str]]:
     return [line for line in kept if line]
 
 
-def block_in(reply: str, fences: bool) -> str:
-    """What a reply has in a code block; empty where it has none. `fences`: whether the text itself
-    has code blocks; one in a language may be added to it in any case."""
-    inside = r".*" if fences else r"(?:^```\w.*?^```(?!\w)|(?!^```).)*"
-    closed = re.search(rf"^```[^\n]*\n({inside})^```(?!\w)", reply, re.DOTALL | re.MULTILINE)
-    found = closed or re.search(r"^```[^\n]*\n(.*)", reply, re.DOTALL | re.MULTILINE)
-    return found[1] if found else ""
+def prose_in(reply: str) -> str:
+    """A reply in plain text that was written as JSON after all: a string, or an object with
+    nothing but one text, or a list of them, in it."""
+    try:
+        said = json.loads(reply, strict=False)
+    except (ValueError, RecursionError):
+        return reply
+    if isinstance(said, dict) and len(said) == 1:
+        (said,) = said.values()
+    if isinstance(said, list) and said and all(isinstance(each, str) for each in said):
+        return "\n".join(f"- {each}" for each in said)
+    return said if isinstance(said, str) else reply
+
+
+def block_in(reply: str, text: str) -> str:
+    """What a reply has in a code block as the new form of a text; of several blocks, the one with
+    most of its lines. Empty where it has none. Without a block it may be all of the reply, if that
+    begins and ends as the text does."""
+    # Blocks within a block: those of the text, or one in a language that is added.
+    inside = r".*" if "```" in text else r"(?:^[ ]*```\w.*?^[ ]*```(?!\w)|(?!^[ ]*```).)*"
+    closed = rf"^([ ]*)```[^\n]*\n({inside})^[ ]*```(?!\w)"
+    found = re.findall(closed, reply, re.DOTALL | re.MULTILINE)
+    if not found and (cut := re.search(r"^([ ]*)```[^\n]*\n(.*)", reply, re.DOTALL | re.MULTILINE)):
+        found = [(cut[1], cut[2] if "```" in text else re.sub(r"```\s*\Z", "", cut[2]))]
+    if not found:
+        return reply if _ends(reply) == _ends(text) else ""
+    own = set(text.splitlines())
+    blocks = [re.sub(rf"^{indent}", "", block, flags=re.MULTILINE) for indent, block in found]
+    return max(blocks, key=lambda each: len(own & set(each.splitlines())))
+
+
+def _ends(text: str) -> tuple[str, str]:
+    lines = text.strip().splitlines() or [""]
+    return lines[0], lines[-1]

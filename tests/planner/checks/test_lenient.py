@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.checks.lenient import block_in, sentences_in, whole
+from planner.checks.lenient import block_in, prose_in, sentences_in, whole
 
 CODE = "```python\nfor each in pages:\n    save(each)\n```"
 
@@ -27,12 +27,40 @@ def test_a_text_that_was_cut_off_ends_with_its_last_whole_sentence() -> None:
     assert whole("The limit is") == "The limit is"
 
 
-def test_the_code_block_of_a_reply_is_what_was_written() -> None:
-    assert block_in("Here:\n```python\nx = 1\n```\nDone.", fences=False) == "x = 1\n"
-    assert block_in("```md\na\n```sh\nb\n```\nc\n```", fences=True) == "a\n```sh\nb\n```\nc\n"
-    assert block_in("```md\na\n```sh\nb\n```\nc\n```\nDone.", fences=False) == (
-        "a\n```sh\nb\n```\nc\n"
-    )
-    assert block_in("```py\na\n```\nor\n```py\nb\n```", fences=False) == "a\n"
-    assert block_in("```\ncut short", fences=False) == "cut short"
-    assert block_in("NOTHING", fences=False) == ""
+@pytest.mark.parametrize(
+    ("reply", "text", "block"),
+    [
+        ("Here:\n```python\nx = 1\n```\nDone.", "", "x = 1\n"),
+        ("```md\na\n```sh\nb\n```\nc\n```", "```", "a\n```sh\nb\n```\nc\n"),
+        ("```md\na\n```sh\nb\n```\nc\n```\nDone.", "", "a\n```sh\nb\n```\nc\n"),
+        ("```py\na\n```\nor\n```py\nb\n```", "", "a\n"),
+        (
+            "This:\n```py\nb = 2\n```\nSo:\n```py\na = 1\nb = 2\n```",
+            "a = 1\nb = 1",
+            "a = 1\nb = 2\n",
+        ),
+        ("1. So:\n   ```py\n   if a:\n       b\n   ```\n2. Done.", "", "if a:\n    b\n"),
+        ("```\ncut short", "", "cut short"),
+        ("```\nx = 1```", "", "x = 1"),
+        ("a = 1\nb = 2\nc = 3", "a = 1\nb = 1\nc = 3\n", "a = 1\nb = 2\nc = 3"),
+        ("So:\na = 1\nb = 2\nc = 3", "a = 1\nb = 1\nc = 3\n", ""),
+        ("NOTHING", "", ""),
+    ],
+)
+def test_the_code_block_of_a_reply_is_what_was_written(reply: str, text: str, block: str) -> None:
+    assert block_in(reply, text) == block
+
+
+@pytest.mark.parametrize(
+    ("reply", "prose"),
+    [
+        ('{"answer": "It is 5.\\nSo it is."}', "It is 5.\nSo it is."),
+        ('["It is 5.", "It is 6."]', "- It is 5.\n- It is 6."),
+        ('"It is 5."', "It is 5."),
+        ('{"limit": 5}', '{"limit": 5}'),
+        ('{"a": "x", "b": "y"}', '{"a": "x", "b": "y"}'),
+        ("It is 5.", "It is 5."),
+    ],
+)
+def test_plain_text_may_come_as_json(reply: str, prose: str) -> None:
+    assert prose_in(reply) == prose
