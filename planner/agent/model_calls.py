@@ -42,6 +42,10 @@ ANSWERS: tuple[Role, ...] = ("overview", "answer", "repair", "conclude")
 DELTA_CHARACTERS = 24
 """The length of a piece of an answer that is shown: some words."""
 REPLY_TOKENS = 700
+THINKING_SHARE, LARGE_THINKING_SHARE = 0.25, 0.5
+"""The share of the context that a model gets for its thoughts, once it was seen to think; and once
+they were cut off."""
+MAX_THINKING_TOKENS = 4096
 
 
 class Draft:
@@ -56,23 +60,26 @@ class Draft:
 
     def __call__(self, text: str) -> None:
         self._reply += text
-        answer, ended = (self._reply, False) if self.prose else self._in_json()
+        said = replies.after_thoughts(self._reply)
+        answer, ended = (said, False) if self.prose else self._in_json(said)
         end = len(answer) if ended else answer.rfind(" ") + 1  # whole words
+        if end < self._told:  # what was taken for the answer was thought
+            self._told = 0
         if end - self._told >= (1 if ended else DELTA_CHARACTERS):
             self.emit(AnswerDelta(text=answer[self._told : end], begins=self._told == 0))
             self._told = end
 
-    def _in_json(self) -> tuple[str, bool]:
+    def _in_json(self, said: str) -> tuple[str, bool]:
         """The answer so far, and whether the reply has ended."""
         try:
-            said = self._reply[max(0, self._reply.find("{")) :]  # a code fence may stand before it
-            reply = from_json(said, allow_partial="trailing-strings")
+            begun = said[max(0, said.find("{")) :]  # a code fence may stand before it
+            reply = from_json(begun, allow_partial="trailing-strings")
         except ValueError:  # the model's server does not hold the schema; it is asked once more
             return "", False
         answer = reply.get("final_answer") if isinstance(reply, dict) else None
         if not isinstance(answer, str):
             return "", False
-        return answer, self._reply.rstrip().endswith("}")
+        return answer, said.rstrip().endswith("}")
 
 
 def _read(
@@ -98,6 +105,8 @@ class ModelCalls:
         self.state = state
         self.emit = emit
         self.estimates = {id(models.fast): TokenEstimate(), id(models.full): TokenEstimate()}
+        self.thinking_room: dict[int, int] = {}
+        """The tokens that replies get besides for thoughts, by the model that was seen to think."""
 
     async def ask(
         self,
@@ -127,9 +136,10 @@ class ModelCalls:
                     problem, max_tokens = f"it was cut off ({problem})", 2 * max_tokens
                 self.emit(GuardTripped(guard="reply", message=f"{chosen.name}: {problem}"))
                 asked = once_more(question, problem, schema)
+        better = "one that does not think" if id(chosen) in self.thinking_room else "a larger model"
         raise InvalidReply(
-            f"{self.models.full.name} twice gave a reply that is not the JSON it was asked for "
-            f"({role}: {problem}). Try a larger model (PLANLOOM_FULL_MODEL)."
+            f"{chosen.name} twice gave a reply that is not the JSON it was asked for ({role}: "
+            f"{problem}). Try {better} (PLANLOOM_FULL_MODEL)."
         )
 
     async def chat(
@@ -140,26 +150,61 @@ class ModelCalls:
         max_tokens: int,
         model: ChatModel | None = None,
     ) -> Reply:
-        """One model call that fits the context: room is made until it does."""
+        """One question to a model. It is asked once more, with more room for them, if thoughts that
+        it could not be kept from took what its reply was to have."""
         model = model or self.models.full
+        while True:
+            reply = await self._call(role, question, schema, max_tokens, model)
+            said = replies.after_thoughts(reply.text)
+            thought = reply.thinking_tokens > 0 or len(said) < len(reply.text)
+            cut = reply.finish == "length"
+            more = thought and self._make_thinking_room(model, cut)
+            if not (more and cut):
+                return reply.model_copy(update={"text": replies.without_end(said)})
+
+    def _make_thinking_room(self, model: ChatModel, cut: bool) -> bool:
+        """Give a model that was seen to think room for it; whether it is more than before."""
+        before = self.thinking_room.get(id(model), 0)
+        share = LARGE_THINKING_SHARE if before and cut else THINKING_SHARE
+        room = min(round(share * model.context_tokens), MAX_THINKING_TOKENS)
+        if room <= before:
+            return False
+        self.thinking_room[id(model)] = room
+        if not before:
+            message = (
+                f"{model.name} thinks before it replies, which makes runs slow. A model that does "
+                "not think is faster."
+            )
+            self.emit(GuardTripped(guard="thinking", message=message))
+        return True
+
+    async def _call(
+        self, role: Role, question: str, schema: Schema | None, max_tokens: int, model: ChatModel
+    ) -> Reply:
+        """One model call that fits the context: room is made until it does."""
         estimate = self.estimates[id(model)]
+        thoughts = self.thinking_room.get(id(model), 0)
         while True:
             messages = self.prompts.conversation(self.state, question, role)
-            if estimate.of(messages) + max_tokens <= model.context_tokens:
+            longest = max_tokens + thoughts
+            if estimate.of(messages) + longest <= model.context_tokens:
                 try:
                     draft = Draft(self.emit, schema is None) if role in ANSWERS else None
                     reply = await model.chat(
-                        ChatRequest(messages, schema=schema, max_tokens=max_tokens, on_text=draft)
+                        ChatRequest(messages, schema=schema, max_tokens=longest, on_text=draft)
                     )
                     break
                 except ContextExceeded:
                     if not self.make_room(question, estimate, estimate.of(messages)):
                         raise
-            elif not self.make_room(question, estimate, model.context_tokens - max_tokens):
-                raise ContextExceeded(
-                    f"The request does not fit the {model.context_tokens} tokens of {model.name} "
-                    f"(about {estimate.of(messages)} needed). Shorten it, or raise num_ctx."
-                )
+            elif not self.make_room(question, estimate, model.context_tokens - longest):
+                if not thoughts:
+                    raise ContextExceeded(
+                        f"The request does not fit the {model.context_tokens} tokens of "
+                        f"{model.name} (about {estimate.of(messages)} needed). Shorten it, or "
+                        "raise num_ctx."
+                    )
+                thoughts = 0
         estimate.learn(messages, reply)
         self.emit(
             ModelCalled(
@@ -167,7 +212,7 @@ class ModelCalls:
                 model=model.name,
                 question=question,
                 reply=reply.text,
-                **reply.model_dump(exclude={"text", "finish"}),
+                **reply.model_dump(exclude={"text", "finish", "thinking_tokens"}),
             )
         )
         return reply

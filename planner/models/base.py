@@ -3,6 +3,7 @@
 A tool result reaches the model only as a message of the list given here.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os.path import commonprefix
@@ -41,9 +42,61 @@ class Reply(BaseModel, frozen=True):
     cached_told: bool = False
     """Whether the server reported that; else it is estimated (`PromptBefore`)."""
     generated_tokens: int
+    thinking_tokens: int = 0
+    """The part of these that the model thought, and that is no part of the text."""
     load_seconds: float = 0.0
     prefill_seconds: float = 0.0
     decode_seconds: float = 0.0
+
+
+class Written:
+    """What a server has sent of a reply: its text, and what the model thought."""
+
+    def __init__(self, request: ChatRequest) -> None:
+        self._request = request
+        self._text: list[str] = []
+        self._thought: list[str] = []
+
+    def add(self, text: str | None, thought: str | None) -> None:
+        if thought:
+            self._thought.append(thought)
+        if text:
+            self._text.append(text)
+            if self._request.on_text is not None:
+                self._request.on_text(text)
+
+    @property
+    def pieces(self) -> int:
+        return len(self._text) + len(self._thought)
+
+    @property
+    def thought(self) -> str:
+        return "".join(self._thought)
+
+    @property
+    def text(self) -> str:
+        """The text. Some servers hold the thoughts to the schema, and end with them: an object
+        there is the reply."""
+        said = "".join(self._text)
+        if self._request.schema is None or said.strip() or not _is_object(self.thought):
+            return said
+        return self.thought
+
+    def thinking_tokens(self, generated: int, cut: bool) -> int:
+        """The part of so many generated tokens that was thought. Some servers leave thoughts out: a
+        reply that was cut off before it began was thought as a whole."""
+        said = len(self.text)
+        thought = len(self.thought) if self.text != self.thought else 0
+        if not said:
+            return generated if thought or cut else 0
+        return round(generated * thought / (thought + said))
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 class PromptBefore:

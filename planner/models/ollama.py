@@ -12,7 +12,7 @@ import os
 from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import anyio
@@ -22,7 +22,7 @@ from pydantic import BaseModel
 
 from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavailable
 from planner.models import http
-from planner.models.base import ChatRequest, Message, PromptBefore, Reply
+from planner.models.base import ChatRequest, Message, PromptBefore, Reply, Written
 
 DEFAULT_KEEP_ALIVE = "30m"
 DEFAULT_PORT = 11434
@@ -34,6 +34,14 @@ _RUNNER_ENDED = ("unexpectedly stopped", "process has terminated", "process no l
 
 MAX_TOKENS, MAX_NANOSECONDS = 10**9, 10**18
 """The largest counts of a server; a higher or negative one is wrong."""
+
+
+Think = Literal["low"] | Literal[False] | None
+"""How much a model is asked to think; None says nothing of it."""
+
+
+class _ThinkRefusedError(ModelError):
+    """The server, or the model, does not know this value of `think`."""
 
 
 class ChatReply(ollama.ChatResponse):
@@ -130,6 +138,8 @@ class OllamaClient(http.ServerClient):
                 "a grammar cannot express from the schema, such as unanchored patterns and very "
                 "long bounds."
             )
+        if status == 400 and "think" in low.replace(name.lower(), ""):
+            return _ThinkRefusedError(str(found))
         if any(part in low for part in _RUNNER_ENDED) and not isinstance(found, ModelUnavailable):
             return ModelUnavailable(
                 f"The process that runs `{name}` at {self.url} ended: {said}. Often the memory is "
@@ -170,6 +180,7 @@ class OllamaModel:
         self.name, self.context_tokens = name, context_tokens
         self._keep_alive = keep_alive
         self._client = client
+        self._think: Think = False
         self._options = {"num_ctx": context_tokens, "temperature": 0, "seed": 0}
         self._before = PromptBefore()
 
@@ -181,36 +192,50 @@ class OllamaModel:
         as `?`, since JSON on the wire is UTF-8. A server that does not count the prompt, because
         it was cached as a whole, gives `prompt_tokens` at four characters a token.
         """
-        messages, on_text = request.messages, request.on_text
-        body = self._body(messages, {**self._options, "num_predict": request.max_tokens})
+        think = self._think
+        try:
+            return await self._ask(request, think)
+        except _ThinkRefusedError:
+            if think is None:
+                raise
+            self._think = None
+            return await self._ask(request, None)
+
+    async def _ask(self, request: ChatRequest, think: Think) -> Reply:
+        messages = request.messages
+        options = {**self._options, "num_predict": request.max_tokens}
+        body = self._body(messages, options, think)
         if request.schema is not None:
             body["format"] = request.schema
-        pieces: list[str] = []
+        written = Written(request)
         last: ChatReply | None = None
         async with contextlib.aclosing(self._client.chat_records(body)) as records:
             async for record in records:
-                if text := record.message.content:
-                    pieces.append(text)
-                    if on_text is not None:
-                        on_text(text)
+                written.add(record.message.content, record.message.thinking)
                 last = record
-        if last is None or not (last.done or pieces):
+        if last is None or not (last.done or written.pieces):
             raise ModelError(
                 f"{self._client.at} ended the reply of `{self.name}` before it began; see the "
                 "server's log."
             )
         if not last.done:  # Ollama has ended a reply that repeats itself, without a last record
-            last = last.model_copy(update={"done_reason": "length", "eval_count": len(pieces)})
+            last = last.model_copy(update={"done_reason": "length", "eval_count": written.pieces})
         counted = _plausible(last.prompt_eval_count, MAX_TOKENS)
         if counted is not None:  # 0.5.4 cuts a prompt in spite of `truncate: false`
             self._client.check_whole(self.name, messages, counted, self.context_tokens)
+        cut = last.done_reason == "length"
+        if request.schema and not written.text.strip() and not (cut and written.thought):
+            # A model that cannot stop thinking replies nothing under a schema while it is told to.
+            self._think = "low" if think is False else None
+        generated = _plausible(last.eval_count, MAX_TOKENS) or 0
         return self._before.reply(
             messages,
-            "".join(pieces),
+            written.text,
             counted,
             _plausible(last.prompt_eval_cached_count, MAX_TOKENS),
-            finish="length" if last.done_reason == "length" else "stop",
-            generated_tokens=_plausible(last.eval_count, MAX_TOKENS) or 0,
+            finish="length" if cut else "stop",
+            generated_tokens=generated,
+            thinking_tokens=written.thinking_tokens(generated, cut),
             load_seconds=_seconds(last.load_duration),
             prefill_seconds=_seconds(last.prompt_eval_duration),
             decode_seconds=_seconds(last.eval_duration),
@@ -218,14 +243,16 @@ class OllamaModel:
 
     async def load(self) -> None:
         """Have the server load the model, with the options of every call."""
-        async for _ in self._client.chat_records(self._body([], self._options)):
+        async for _ in self._client.chat_records(self._body([], self._options, None)):
             pass
 
     async def aclose(self) -> None:
         """Close the client, for every model that shares it. The model stays loaded."""
         await self._client.aclose()
 
-    def _body(self, messages: Sequence[Message], options: dict[str, Any]) -> dict[str, Any]:
+    def _body(
+        self, messages: Sequence[Message], options: dict[str, Any], think: Think
+    ) -> dict[str, Any]:
         return {
             "model": self.name,
             "messages": http.sendable(messages),
@@ -233,7 +260,7 @@ class OllamaModel:
             "keep_alive": self._keep_alive,
             "truncate": False,
             "shift": False,
-            "think": False,
+            **({} if think is None else {"think": think}),
         }
 
 

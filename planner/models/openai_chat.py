@@ -17,11 +17,11 @@ from typing import Any, Literal
 
 import anyio
 import httpx
-from pydantic import AliasPath, BaseModel, Field
+from pydantic import AliasChoices, AliasPath, BaseModel, Field
 
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable
 from planner.models import http
-from planner.models.base import ChatRequest, Message, PromptBefore, Reply
+from planner.models.base import ChatRequest, Message, PromptBefore, Reply, Written
 
 _SCHEMA_REFUSED = (
     *("response_format", "json_schema", "json schema", "structured output", "guided"),
@@ -29,11 +29,23 @@ _SCHEMA_REFUSED = (
 )
 _ROLES_REFUSED = ("must alternate", "system role", "only user and assistant roles")
 """What the chat templates of Mistral, Gemma and Llama 2 say about a conversation like ours."""
+_THINKING_REFUSED = ("chat_template_kwargs", "enable_thinking", "reasoning_effort")
+_LITTLE_THINKING: dict[str, Any] = {
+    "chat_template_kwargs": {"enable_thinking": False, "reasoning_effort": "low"},
+    "reasoning_effort": "low",
+}
+"""What servers and chat templates take as the wish that the model does not think, or little."""
 _HIDDEN = "***"
 
 
 class _Choice(BaseModel):
     text: str | None = Field(default=None, validation_alias=AliasPath("delta", "content"))
+    thought: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            AliasPath("delta", "reasoning_content"), AliasPath("delta", "reasoning")
+        ),
+    )
     finish_reason: str | None = None
 
 
@@ -82,9 +94,9 @@ class OpenAIServer:
     """The models it lists, with their context windows in tokens if it reports them."""
 
 
-Unsupported = Literal["response_format", "roles"]
+Unsupported = Literal["response_format", "roles", "thinking"]
 """What a server or a chat template may refuse: a schema for the reply; several messages of one role
-in a row, and a system message."""
+in a row, and a system message; a word on how much to think."""
 
 
 class _RefusedError(Exception):
@@ -93,7 +105,7 @@ class _RefusedError(Exception):
 
     def __init__(self, what: Unsupported, error: ModelError, said: str) -> None:
         self.what, self.error = what, error
-        self.always = what == "roles" or "response_format" in said
+        self.always = what != "response_format" or "response_format" in said
         """Whether it always refuses this; else it may be this one schema."""
 
 
@@ -210,6 +222,8 @@ class OpenAIClient(http.ServerClient):
             return failed
         if status and any(part in low for part in _ROLES_REFUSED):
             return _RefusedError("roles", failed, low)
+        if status and any(part in low for part in _THINKING_REFUSED):
+            return _RefusedError("thinking", failed, low)
         if status and any(part in low for part in _SCHEMA_REFUSED):
             return _RefusedError("response_format", failed, low)
         return failed
@@ -224,6 +238,7 @@ class OpenAIModel:
         self._client = client
         self._without: frozenset[Unsupported] = frozenset()
         """What the server is known to refuse."""
+        self._thinks = False
         self._before = PromptBefore()
 
     async def chat(self, request: ChatRequest) -> Reply:
@@ -244,7 +259,7 @@ class OpenAIModel:
                     self._without |= {refused.what}
 
     async def _ask(self, request: ChatRequest, without: frozenset[Unsupported]) -> Reply:
-        messages, on_text = request.messages, request.on_text
+        messages = request.messages
         sent = http.sendable(messages)
         body: dict[str, Any] = {
             "model": self.name,
@@ -258,7 +273,9 @@ class OpenAIModel:
         if request.schema is not None and "response_format" not in without:
             shape = {"name": "reply", "strict": True, "schema": request.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": shape}
-        pieces: list[str] = []
+        quiet = self._thinks and "thinking" not in without
+        body |= _LITTLE_THINKING if quiet else {}
+        written = Written(request)
         finish: str | None = None
         usage = _Usage()
         timings: _Timings | None = None
@@ -269,11 +286,8 @@ class OpenAIModel:
                 usage, timings = chunk.usage or usage, chunk.timings or timings
                 for choice in (chunk.choices or [])[:1]:
                     finish = choice.finish_reason or finish
-                    if choice.text:
-                        first = first or time.monotonic()
-                        pieces.append(choice.text)
-                        if on_text is not None:
-                            on_text(choice.text)
+                    first = first or (time.monotonic() if choice.text or choice.thought else None)
+                    written.add(choice.text, choice.thought)
         if finish is None:
             raise ModelError(
                 f"{self._client.at} ended the reply of `{self.name}` before it was complete; see "
@@ -282,20 +296,25 @@ class OpenAIModel:
         ended = time.monotonic()
         read = first or ended
         counted = _told(usage.prompt_tokens)
-        generated = _told(usage.completion_tokens)
         if counted is not None:
             self._client.check_whole(self.name, messages, counted, self.context_tokens)
         cached = usage.cached_tokens
         if cached is None and timings:
             cached = timings.cache_n
-        whole = "".join(pieces)
+        self._thinks |= bool(written.thought)
+        whole = written.text
+        generated = _told(usage.completion_tokens) or len(whole + written.thought) // 4
+        if quiet and finish != "length" and written.thought and not whole.strip():
+            self._without |= {"thinking"}  # some servers then take the reply for thoughts
+            return await self._ask(request, without | {"thinking"})
         return self._before.reply(
             messages,
             whole,
             counted,
             cached,
             finish="length" if finish == "length" else "stop",
-            generated_tokens=generated or len(whole) // 4,
+            generated_tokens=generated,
+            thinking_tokens=written.thinking_tokens(generated, finish == "length"),
             prefill_seconds=timings.prompt_ms / 1000 if timings else read - begun,
             decode_seconds=timings.predicted_ms / 1000 if timings else ended - read,
         )

@@ -36,9 +36,11 @@ from planner.tools import (
 
 @dataclass(frozen=True)
 class Unconstrained:
-    """A reply that the schema does not hold, as of a server that ignores it."""
+    """A reply that the schema does not hold, as of a server that ignores it; `fields` are others
+    of the `Reply`."""
 
     content: str | dict[str, Any]
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,8 @@ class Script:
             if isinstance(said, dict):
                 self.last_answer = said.get("final_answer", self.last_answer)
         counts = {"prompt_tokens": len(asked.text) // 4, "generated_tokens": len(text) // 4}
-        return Reply(text=text, **(counts | dict(self.reply_fields)))
+        own_fields = said.fields if isinstance(said, Unconstrained) else {}
+        return Reply(text=text, **(counts | dict(self.reply_fields) | dict(own_fields)))
 
 
 def _kind(said: Said) -> frozenset[str]:

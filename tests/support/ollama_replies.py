@@ -16,6 +16,8 @@ class Answer:
     """`length` also allows a text that does not fit the schema: it was cut."""
     unconstrained: bool = False
     """The text may break the requested schema, which no real grammar would let through."""
+    thinking: str = ""
+    """What the model thinks before it."""
     gap_seconds: float = 0.0
     """The wait before each piece."""
     fields: Mapping[str, Any] = field(default_factory=dict)

@@ -166,7 +166,8 @@ class ScriptedOllama:
     Besides unexpected requests and unmet expectations, these fail the test at exit:
 
     - `format` together with `tools`; a call that does not stream, or lets the server cut the
-      prompt or think (`truncate`, `shift`, `think` other than false)
+      prompt or think (`truncate`, `shift`, `think` other than false; after an empty reply, or an
+      error that speaks of thinking, `think` may be another)
     - options (`num_predict` aside) or `shift` that differ between two calls of a model
     - a schema that Ollama's grammar refuses, and a reply that its grammar could not produce or
       that is longer than `num_predict`
@@ -192,6 +193,7 @@ class ScriptedOllama:
         self._expected: list[_Expectation] = []
         self._problems: list[str] = []
         self._last_answer = ""
+        self._may_think = False
         self._options: dict[str, dict[str, Any]] = {}
         self._slots: dict[str, list[str]] = {}
         self._released = threading.Event()
@@ -328,7 +330,10 @@ class ScriptedOllama:
         if isinstance(reply, str | dict | list):
             reply = Answer(reply)
         count, limit = request.prompt_tokens, request.options.get("num_ctx", 0)
+        if isinstance(reply, HttpError) and "think" in str(reply.error):
+            self._may_think = True
         if isinstance(reply, Answer):
+            self._may_think |= bool(request.messages) and not reply.text
             if count >= limit:
                 return HttpError(
                     400,
@@ -345,9 +350,11 @@ class ScriptedOllama:
             yield "`format` and `tools` came together; Ollama would ignore the tools."
         if body.get("stream") is not True:
             yield "The call does not stream, so that a cancel would not stop the server."
-        for name in ("truncate", "shift", "think"):
+        for name in ("truncate", "shift"):
             if body.get(name) is not False:
                 yield f"`{name}` is not false."
+        if request.messages and not self._may_think and body.get("think") is not False:
+            yield "`think` is not false."
         options = {k: v for k, v in request.options.items() if k != "num_predict"}
         with self._lock:
             first = self._options.setdefault(request.model, options)
@@ -466,11 +473,13 @@ class Connection(BaseHTTPRequestHandler):
         self.end_headers()
         match reply:
             case Answer():
-                pieces = _tokens(reply.text)
+                thoughts, pieces = _tokens(reply.thinking), _tokens(reply.text)
+                for piece in thoughts:
+                    self._line(_record(request, "", piece))
                 for piece in pieces:
                     self._wait(request, reply.gap_seconds)
                     self._line(_record(request, piece))
-                self._line(self.server.ollama._last_record(request, reply, pieces))
+                self._line(self.server.ollama._last_record(request, reply, thoughts + pieces))
             case Hang():
                 self._pieces(request, reply.after)
                 self._wait(request)
@@ -528,11 +537,12 @@ def _tokens(text: str) -> list[str]:
     return _TOKEN.findall(text)
 
 
-def _record(request: Request, piece: str) -> dict[str, Any]:
+def _record(request: Request, piece: str, thought: str = "") -> dict[str, Any]:
+    thinking = {"thinking": thought} if thought else {}
     return {
         "model": request.model,
         "created_at": _CREATED_AT,
-        "message": {"role": "assistant", "content": piece},
+        "message": {"role": "assistant", "content": piece, **thinking},
         "done": False,
     }
 
@@ -582,8 +592,8 @@ def schema_problems(schema: Any, path: str) -> Iterator[str]:
 def _reply_problems(request: Request, answer: Answer) -> Iterator[str]:
     """Why no real server would have written this reply."""
     text, limit = answer.text, request.options.get("num_predict", -1)
-    if 0 <= limit < len(_tokens(text)):
-        yield f"The scripted reply has {len(_tokens(text))} tokens, num_predict is {limit}: {text}"
+    if 0 <= limit < (count := len(_tokens(answer.thinking + text))):
+        yield f"The scripted reply has {count} tokens, num_predict is {limit}: {text}"
     if request.schema is None or answer.unconstrained or answer.done_reason == "length":
         return
     try:

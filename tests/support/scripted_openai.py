@@ -141,8 +141,9 @@ class _ApiConnection(Connection):
         if "error" in record:
             self._event({"error": {"message": record["error"], "code": 500}})
             return
-        text = record["message"]["content"]
-        self._event({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]})
+        said = record["message"]
+        delta = {"content": said["content"], "reasoning_content": said.get("thinking")}
+        self._event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
         if not record["done"]:
             return
         ended: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": record["done_reason"]}

@@ -28,14 +28,21 @@ from ollama_replies import Answer
 from planted import ANSWER, CLASS, CONSTANT, FUNCTION, QUESTION, SOURCE, VALUE
 from pydantic import ValidationError
 from replies import conclusion, deep, found, move_on, nowhere, plan, second, stay, was_done, words
-from scripted_ollama import ScriptedOllama
+from scripted_ollama import FULL, ScriptedOllama
 from serving import Place, text
 
 from planner import protocol
 from planner.agent.model_calls import REPLY_TOKENS, Draft
 from planner.agent.reading import MAY_LACK, NO_LINE
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
-from planner.events import BriefMade, Event, PassagesGathered, PlanRevised, StepConcluded
+from planner.events import (
+    AnswerDelta,
+    BriefMade,
+    Event,
+    PassagesGathered,
+    PlanRevised,
+    StepConcluded,
+)
 from planner.protocol import Limits, RunRequest
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
 from server.upstreams.results import MAX_LINES
@@ -1817,6 +1824,84 @@ async def test_two_unusable_replies_end_the_run_honestly(pool: DictionaryPool) -
     assert ran.state.status == "partial"
     assert "full twice gave a reply that is not the JSON" in (ran.state.reason or "")
     assert f"class {CLASS}:" in ran.state.answer
+
+
+THOUGHTS = {"generated_tokens": 120, "thinking_tokens": 120}
+CUT = {"finish": "length"}
+THINKS = (
+    "full thinks before it replies, which makes runs slow. A model that does not think is faster."
+)
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        [Unconstrained("", THOUGHTS | CUT)],
+        [Unconstrained("", THOUGHTS | CUT), Unconstrained("", THOUGHTS | CUT)],
+        [Unconstrained('<think>Is it {"final_answer": "jobs/public.py"', CUT)],
+    ],
+)
+async def test_thoughts_that_took_the_reply_get_more_room(
+    cut: list[Unconstrained], pool: DictionaryPool
+) -> None:
+    """Not as one of the two tries at a reply: it may be no JSON after that."""
+    said = json.dumps(found(ANSWER))
+    ran = await planned(
+        *cut,
+        Unconstrained("It is in jobs/secret.py."),
+        Unconstrained(f"<think>Is it there?</think>{said}"),
+        second(ANSWER),
+        pool=pool,
+        prompt=QUESTION,
+    )
+    assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
+    assert [each.message for each in ran.state.guards if each.guard == "thinking"] == [THINKS]
+
+
+async def test_the_room_of_thoughts_stays_with_a_model(
+    ollama: ScriptedOllama, place: Place
+) -> None:
+    thoughts = "Hm. " * 50
+    ollama.expect(Answer("", thinking=thoughts, done_reason="length"), model=FULL)
+    for _ in range(2):
+        ollama.expect(Answer(found(ANSWER), thinking=thoughts), model=FULL)
+    async with place.client() as caller:
+        for prompt in (QUESTION, f"Where is {CLASS} defined?"):
+            result = await caller.call("plan_and_answer", prompt=prompt)
+            assert result.whole
+            assert result.whole["answer"] == ANSWER
+    room = [each.options["num_predict"] - REPLY_TOKENS for each in ollama.requests]
+    assert room == [0, 2048, 0]
+
+
+async def test_thoughts_are_never_the_answer(pool: DictionaryPool) -> None:
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        Unconstrained(f"<think>\n{CLASS} may be in jobs/public.py.\n", CUT),
+        Unconstrained(f"Perhaps {CLASS} does nothing at all?\n</think>\n\n{PROSE}<|im_end|>"),
+        second(PROSE),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+    )
+    assert PROSE in (ran.state.answer or "")
+    assert not {"public.py", "Perhaps", "<|im_end|>"} & {*(ran.state.answer or "").split()}
+    assert "think" not in (ran.state.answer or "")
+
+
+async def test_thoughts_that_never_end_say_what_to_do(pool: DictionaryPool) -> None:
+    cut = [Unconstrained("", THOUGHTS | CUT)] * 4
+    ran = await planned(*cut, pool=pool, prompt=QUESTION)
+    assert ran.state.status == "partial"
+    assert "Try one that does not think (PLANLOOM_FULL_MODEL)." in (ran.state.reason or "")
+
+
+def test_thoughts_are_not_shown_as_the_answer() -> None:
+    shown: list[AnswerDelta] = []
+    draft = Draft(shown.append, prose=True)  # type: ignore[arg-type]
+    for piece in ("<think>It may be something else, I suppose.", "\n</think>\n", "It is five. "):
+        draft(piece)
+    draft("That is what stands there. ")
+    assert [each.text for each in shown] == ["It is five. That is what stands there. "]
 
 
 GONE = ModelUnavailable("The model server is gone; start it again.")

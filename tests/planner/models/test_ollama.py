@@ -130,6 +130,48 @@ async def test_text_arrives_before_the_reply_ends(
         ollama.release()
 
 
+async def test_thoughts_are_no_part_of_the_reply(
+    ollama: ScriptedOllama, model: OllamaModel
+) -> None:
+    ollama.expect(Answer("A wall.", thinking="What is it? A"))
+    ollama.expect(Answer("", thinking="What is it?", done_reason="length"))
+    pieces: list[str] = []
+    reply = await model.chat(ChatRequest([user("Say.")], max_tokens=99, on_text=pieces.append))
+    assert (reply.text, "".join(pieces)) == ("A wall.", "A wall.")
+    assert 0 < reply.thinking_tokens < reply.generated_tokens
+    reply = await model.chat(ChatRequest([user("Say.")], max_tokens=99))
+    assert reply.text == ""
+    assert reply.thinking_tokens == reply.generated_tokens
+
+
+@pytest.mark.parametrize("refused", [False, True])
+async def test_a_model_that_replies_nothing_where_it_may_not_think_may_think_a_little(
+    refused: bool, ollama: ScriptedOllama, model: OllamaModel
+) -> None:
+    red = {"colour": "red"}
+    ollama.expect(Answer("", unconstrained=True))
+    if refused:
+        ollama.expect(HttpError(400, f'"{FAST}" does not support thinking'))
+    ollama.expect(Answer(red, thinking="Red?"))
+    ollama.expect(Answer(red))
+    request = ChatRequest([user("A colour?")], max_tokens=99, schema=COLOUR)
+    assert (await model.chat(request)).text == ""
+    for _ in range(2):
+        assert json.loads((await model.chat(request)).text) == red
+    said = [each.body.get("think") for each in ollama.requests]
+    assert said == ([False, "low", None, None] if refused else [False, "low", "low"])
+
+
+async def test_think_is_left_out_where_it_is_refused(
+    ollama: ScriptedOllama, model: OllamaModel
+) -> None:
+    for reply in (HttpError(400, 'invalid think value: "false"'), "Red.", "Red."):
+        ollama.expect(reply)
+    for _ in range(2):
+        await model.chat(ChatRequest([user("A colour?")], max_tokens=99))
+    assert ["think" in each.body for each in ollama.requests] == [True, False, False]
+
+
 async def test_reply_cut_by_its_token_limit_says_so(
     ollama: ScriptedOllama, model: OllamaModel
 ) -> None:

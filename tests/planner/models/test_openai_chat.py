@@ -255,6 +255,54 @@ async def test_a_prompt_that_the_server_cut_is_found() -> None:
                 await model.chat(ChatRequest([user(long)], max_tokens=9))
 
 
+# Models that think
+
+
+QUIET = ("chat_template_kwargs", "reasoning_effort")
+
+
+async def test_a_model_that_thinks_is_asked_to_think_little(server: ScriptedOpenAI) -> None:
+    for _ in range(2):
+        server.expect(Answer("Red.", thinking="What is it? Red"))
+    pieces: list[str] = []
+    async with model_of(server) as model:
+        for _ in range(2):
+            request = ChatRequest([user("x")], max_tokens=99, on_text=pieces.append)
+            reply = await model.chat(request)
+            assert reply.text == "Red."
+            assert 0 < reply.thinking_tokens < reply.generated_tokens
+    assert "".join(pieces) == "Red.Red."
+    assert [[name in each for name in QUIET] for each in server.sent] == [[False] * 2, [True] * 2]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [HttpError(400, "Unknown parameter: chat_template_kwargs"), Answer("", thinking="It is red.")],
+)
+async def test_where_that_does_not_work_it_is_left_out(
+    server: ScriptedOpenAI, reply: Reply
+) -> None:
+    """Some servers then take the reply for thoughts."""
+    for each in (Answer("Red.", thinking="Hm."), reply, "Red.", "Red."):
+        server.expect(each)
+    async with model_of(server) as model:
+        for _ in range(3):
+            assert (await model.chat(ChatRequest([user("x")], max_tokens=99))).text == "Red."
+    assert [QUIET[0] in each for each in server.sent] == [False, True, False, False]
+
+
+async def test_an_object_in_place_of_thoughts_is_the_reply(server: ScriptedOpenAI) -> None:
+    """LM Studio holds the thoughts of some models to the schema, and sends nothing else."""
+    server.expect(Answer("", thinking='{"colour": "red"}', unconstrained=True))
+    server.expect(Answer("", thinking="Red, I say.", unconstrained=True))
+    request = ChatRequest([user("x")], max_tokens=99, schema=COLOUR)
+    async with model_of(server) as model:
+        reply = await model.chat(request)
+    assert (reply.text, reply.thinking_tokens) == ('{"colour": "red"}', 0)
+    async with model_of(server) as model:
+        assert (await model.chat(request)).text == ""
+
+
 # What a server does not take
 
 
@@ -361,19 +409,21 @@ async def test_a_whole_run(place: Place) -> None:
 
 
 async def test_a_run_with_models_that_are_held_to_nothing(place: Place) -> None:
-    """They wrap JSON into prose, add keys, and once say something else: that is asked for again."""
+    """They wrap JSON into prose, write a dictionary or a tool call instead, add keys, and once say
+    something else: that is asked for again."""
     server = place.ollama
     assert isinstance(server, ScriptedOpenAI)
     server.refuses = ["response_format"]
     fence = "Here you are:\n```json\n%s\n```"
     server.expect(fence % json.dumps({"search": ["value"], "wants": "short answer"}))
-    server.expect(fence % json.dumps(nowhere()))
+    server.expect(str(nowhere() | {"found_in": "Nowhere (no line says it)"}))
     server.expect(fence % json.dumps(words("qqqq", "zzzz")))
     server.expect("I would read the file.")
     server.expect(fence % json.dumps(plan("read_file", "Look for its uses") | {"sure": True}))
     server.expect("<think>Hm.</think>" + json.dumps({"path": "jobs/secret.py", "start_line": 1}))
     server.expect(fence % json.dumps(move_on("search", "Look for its uses") | {"final_answer": ""}))
-    server.expect(json.dumps({"path": "jobs", "pattern": FUNCTION}))
+    call = {"name": "search", "arguments": {"path": "jobs", "pattern": FUNCTION}}
+    server.expect(f"<tool_call>{json.dumps(call)}</tool_call>")
     server.expect(fence % json.dumps(found(f"`{CONSTANT}` is {VALUE}.")))
     server.expect(json.dumps(second(f"{CONSTANT} is {VALUE}")))
     async with place.client() as caller:
@@ -382,7 +432,10 @@ async def test_a_run_with_models_that_are_held_to_nothing(place: Place) -> None:
     assert report
     assert (report["status"], report["answer"]) == ("answered", f"`{CONSTANT}` is {VALUE}.")
     assert report["guards"] == snapshot(
-        ["reply: qwen2.5-coder:1.5b: Invalid JSON: expected ident at line 1 column 2"]
+        [
+            "reply: qwen2.5-coder:1.5b: Invalid JSON: expected ident at line 1 column 2",
+            "thinking: qwen2.5-coder:1.5b thinks before it replies, which makes runs slow. A model that does not think is faster.",
+        ]
     )
     again = server.requests[4].last
     assert again[again.index("The reply before") :][:200] == snapshot("""\
