@@ -85,7 +85,7 @@ def _fitting(value: Any, schema: Schema, called: str | None) -> Iterator[Any]:
     around = dict(value)
     if any(each in value for each in _ARGUMENTS):  # a tool call
         named = around.pop("name", None)
-        if called is not None and isinstance(named, str) and _bare(named) != _bare(called):
+        if called is not None and isinstance(named, str) and _choice(named, [called]) != called:
             return
     known = {
         _bare(name) for each in schema.get("anyOf", [schema]) for name in each.get("properties", ())

@@ -215,6 +215,7 @@ ARGUMENTS = closed(path=string(400))
     ("said", "meant"),
     [
         ({"name": "read_file", "arguments": {"path": "a.py"}}, {"path": "a.py"}),
+        ({"name": "functions.read_file", "parameters": {"path": "a.py"}}, {"path": "a.py"}),
         ({"name": "write_file", "arguments": {"path": "a.py"}}, None),
         ({"path": "a.py", "dry_run": True}, None),
         ({"path": "a.py", "options": {"path": "b.py"}}, None),
