@@ -8,14 +8,16 @@ from itertools import combinations
 
 from planner.checks.claims import COMPARISON, holds, is_number
 from planner.checks.dates import has_time, in_moment
-from planner.evidence.words import tokens
+from planner.evidence.words import is_name, tokens
 from planner.text import flat
 
 NEAR_LINES = 15
 """Lines between the names of a piece of code that a text has in another way."""
 _COMMENT = re.compile(r"(?<!:)(?:#(?!\s*define\b)|//).*")
-_CODE = re.compile(r"(?!.*(?:@|://))(?:.*[=()\[\]*<>+]|.*\w\.\w)")
+_CODE = re.compile(r"(?!.*(?:@|://))(?:.*[=()\[\]{}*<>+]|.*\w\.\w)")
 """A call, an expression or a member, and no address."""
+_CALLED = re.compile(r"\.?(\w+)\(\)")
+"""A function's name as texts write it, without what it is given."""
 _DECIMAL = re.compile(r"(?<![\w.])-?\d+\.\d{3,}(?![\w.])")
 """Too long for a version: 3.14 is not rounded to 3.1."""
 
@@ -67,6 +69,8 @@ def _written_otherwise(claim: str, text: str) -> bool:
     quoted = rf"(?<!\w){re.escape(flat(claim).casefold())}(?!\w)"
     if " " in claim and re.search(quoted, flat(text).casefold()):
         return True
+    if function := _CALLED.fullmatch(claim):
+        return _in_code(function[1], text)
     parts = tokens(claim)
     names = [each for each in parts if not each.isdigit()]
     if len(parts) < 2 or not names or not _CODE.search(claim) or is_path(claim):
@@ -83,6 +87,12 @@ def _written_otherwise(claim: str, text: str) -> bool:
         if stand and compared and all(_beside(each, names, having) for each in numbers):
             return True
     return False
+
+
+def _in_code(name: str, text: str) -> bool:
+    """Whether a text has a name as code has it; one of a plain word may stand in prose, too."""
+    plain = rf"(?<!\w){name}(?: ?\(|[:=<`'\"])|[.:#`'\"]{name}(?!\w)"
+    return holds(text, name) and (is_name(name) or re.search(plain, text) is not None)
 
 
 def _beside(number: str, names: Sequence[str], text: str) -> bool:
