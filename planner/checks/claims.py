@@ -103,11 +103,15 @@ _AROUND_NUMBER = (
 )
 _AROUND_DATE = _AROUND_NAME[0], re.compile(r"(?!\d)")  # a time may follow
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_NUMBERED = re.compile(r"(?m)^\s*\d{1,2}[.)]\s+")
+"""What an item of a list begins with."""
 _LINES = re.compile(r"((?:[\w.-]+/)*[\w-]+\.[^\W\d]\w*):\d+(?:-\d+)?\b")
 
 
 def claims(text: str) -> list[str]:
-    """The checkable parts of an answer: identifiers, paths, numbers, URLs, quotations, blanks."""
+    """The checkable parts of an answer: identifiers, paths, numbers, URLs, quotations, blanks. The
+    numbers of a list's items are none."""
+    text = without_number(text) if len(_NUMBERED.findall(text)) > 1 else text
     found: dict[str, None] = {}
     for match in _CLAIM.finditer(apart(plain(text))):
         bare = match.group().replace(BETWEEN, "").strip("`\"'“”„«»「」『』 \u00a0\u202f")
@@ -291,6 +295,11 @@ def without_lines(answer: str) -> str:
     """The answer with the file alone of each `path:12-30`: models copy the lines of the passage
     that they read, whichever that is."""
     return _LINES.sub(r"\1", answer)
+
+
+def without_number(item: str) -> str:
+    """An item of a list without its number, or a list without those of its items."""
+    return _NUMBERED.sub("", item)
 
 
 def only_repeats(answer: str, request: str) -> bool:

@@ -21,6 +21,7 @@ from planner.checks.claims import (
     repeats,
     stated,
     without_lines,
+    without_number,
     without_separators,
 )
 from planner.checks.forms import FILE, file_in, in_another_form, is_path
@@ -45,8 +46,6 @@ MIN_OWN_WORDS = 3
 UNHELD_SHARE = 0.25
 """The share of a sentence's claims that results may lack."""
 
-_NUMBERED = re.compile(r"(?m)^\s*\d{1,2}[.)]\s+")
-"""What an item of a list begins with."""
 _HOUR = re.compile(r"(?<![\d:])0(\d):\d\d")
 """Of a time, without the zero before it."""
 
@@ -154,9 +153,7 @@ def _unsaid(answer: str, text: str) -> list[str]:
 
 
 def _unheld(answer: str, text: str) -> list[str]:
-    marks = _NUMBERED.findall(answer)
-    wanted = claims(_NUMBERED.sub("", answer) if len(marks) > 1 else answer)
-    wanted += stated(answer, text)
+    wanted = [*claims(answer), *stated(answer, text)]
     held = [claim for claim in wanted if holds(text, claim) or file_in(claim, text)]
     missing = [claim for claim in wanted if claim not in held]
     return [claim for claim in missing if not in_another_form(claim, answer, text, held)]
@@ -196,7 +193,7 @@ def _parts(name: str) -> set[str]:
 def mostly_held(state: RunState, sentence: str) -> bool:
     """Whether results hold all that a sentence of a long answer claims, or nearly all of a list,
     such as its names without the number that counts them: the end says what they do not."""
-    told = _NUMBERED.sub("", sentence)
+    told = without_number(sentence)
     return len(_unsaid(told, seen(state))) <= UNHELD_SHARE * len(claims(told))
 
 

@@ -254,6 +254,7 @@ def test_a_name_that_was_looked_for_in_what_was_read_proves_no_number() -> None:
         ("There are 7 kinds of gates.", ["7"]),
         ("The kinds of gates begin on line 3.", []),
         ("`gates.md` lists swing on line 7.", []),
+        ("\n".join(f"{number}. swing" for number in range(1, 8)), []),
     ],
 )
 def test_a_count_is_not_proved_by_a_line_of_that_number(answer: str, loose: list[str]) -> None:
