@@ -59,7 +59,7 @@ _CLAIM = re.compile(
     r"|\b\w+\.(?:py|ts|js|md|toml|yaml|yml|json|go|rs|java|c|h|cpp|txt|cfg|sh)\b"  # a file name
     r"|\b[^\W\d_]\w*_\w+\b|\b_\w+\b"  # snake_case
     rf"|(?<!\d )\b(?:[{LOWER}]+|[{UPPER}][{LOWER}0-9]+)[{UPPER}]\w*\b"  # camelCase, and no unit
-    rf"|\b[{UPPER}]{{2,}}[{LOWER}]{{2,}}\w*\b"  # HTTPServer, but not APIs
+    rf"|\b(?:[{UPPER}]{{2,}}|[{UPPER}]+\d+[{UPPER}])[{LOWER}]{{2,}}\w*\b"  # HTTPServer, S3Client
     r"|\b\d{4}-\d{2}-\d{2}(?!\d)"  # a date
     rf"|(?:\b|(?<=\b[vV])){_BEFORE_RELEASE.pattern}"
     r"|\b0[xX][0-9A-Fa-f]+\b"

@@ -163,6 +163,7 @@ def test_what_stands_between_two_quotations_is_none() -> None:
         ),
         ("-5 of 1-5 in a.py:12-30", ["-5", "1", "5", "a.py", "12", "30"]),
         ("It waits 2.5s, then 0.5 s.", ["2.5", "0.5"]),
+        ("It makes an S3Client by LZ4FrameFile.", ["S3Client", "LZ4FrameFile"]),
         ("Python3.11, V1.2.3, ubuntu22.04", ["Python3.11", "1.2.3", "ubuntu22.04"]),
         ("5.1.4beta, v2.0.0-rc.1, 1.2.3-based", ["5.1.4beta", "2.0.0-rc.1", "1.2.3"]),
         ("见 https://example.com/docs。然后运行它", ["https://example.com/docs"]),
