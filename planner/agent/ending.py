@@ -27,7 +27,7 @@ from planner.checks.grounding import (
     unsupported_data,
 )
 from planner.checks.guards.decisions import gives_up
-from planner.checks.lenient import sentences_in
+from planner.checks.lenient import only, sentences_in, text_of
 from planner.clock import Clock
 from planner.events import Event, FinalStatus, RunFinished, StepConcluded
 from planner.prompts import Prompts
@@ -192,8 +192,7 @@ class Ending:
         orders = [each for each in sentences if any(holds(each, value) for value in values)]
         if len(orders) == len(sentences):
             orders = [each for each in sentences if only_of_request(self.state, each)]
-        kept = (" ".join(each for each in line if each not in orders) for line in lines)
-        return "\n".join(filter(None, kept)) if orders else ""
+        return text_of(only(lines, lambda each: each not in orders)) if orders else ""
 
     def _tells_of_deeds(self, conclusion: Conclude) -> bool:
         """Whether a model says in it what was done."""

@@ -20,13 +20,14 @@ from planner.checks.grounding import (
     tells,
     unsupported,
 )
-from planner.checks.lenient import items_in
+from planner.checks.lenient import has_block, items_in, only, text_of
 from planner.events import BriefMade, Event, GuardTripped
 from planner.evidence.answers import details
 from planner.evidence.passages import grouped, likeliest
 from planner.passage import Passage
 from planner.protocol import IT, Conclude, Wants
 from planner.state import RunState
+from planner.text import indented
 
 FACTS_CHARACTERS = 2200
 """Characters of passages that are read at once for a long answer. A small model ignores most of a
@@ -152,19 +153,19 @@ class Reader:
         one."""
         groups = grouped(passages, FACTS_CHARACTERS)
         likeliest_group = groups[0]
-        held = True
+        held = self.best.unsure != MAY_LACK  # what was said of other passages before
         if not self.facts:
             lines = await self.asker.overview(groups.pop(0))
-            said = "\n".join(" ".join(line) for line in lines)
+            said = text_of(lines)
             if said and self.is_short(said):
                 self.lead, self.shortened = " ".join(items_in(said)), True
                 return None
             if said and not self.stands(said):  # it is long and says nothing
                 self.shortened = True
                 return None
-            kept = [[each for each in line if mostly_held(self.state, each)] for line in lines]
+            kept = only(lines, lambda each: mostly_held(self.state, each, said))
             held = bool(lines) and kept == lines
-            self.facts = ["\n".join(" ".join(line) for line in kept if line)] if any(kept) else []
+            self.facts = [text_of(kept)] if kept else []
         added, all_read = await self.add_facts(groups)
         if not self.facts:
             return None
@@ -206,8 +207,10 @@ class Reader:
         return self.best.concluded(self.best.text or answer)
 
     def is_short(self, answer: str) -> bool:
-        """Whether two readings may agree on an answer: it is neither an explanation nor a list."""
-        return len(answer) <= LONG and len(beyond(answer, self.state.question)) <= MAX_NAMES
+        """Whether two readings may agree on an answer: it is neither an explanation nor a list, and
+        gives no example."""
+        few = len(beyond(answer, self.state.question)) <= MAX_NAMES
+        return len(answer) <= LONG and few and not has_block(answer)
 
     async def add_facts(self, groups: Sequence[Sequence[Passage]]) -> tuple[bool, bool]:
         """Read each of these for what it adds to a long answer, a step for each. Returns whether
@@ -245,7 +248,7 @@ class Reader:
         if self.facts:
             first, *others = self.facts
             listed = telling(others, " ".join([self.state.question, *self.state.search]))
-            beside = "\n".join(f"- {fact}" for fact in listed)
+            beside = "\n".join(f"- {indented(fact, 2)}" for fact in listed)
             self.best.keep("\n\n".join(filter(None, [first, beside])), NOT_ALL_READ)
 
     async def answer(self) -> Conclude | None:

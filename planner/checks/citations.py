@@ -20,6 +20,7 @@ from planner.checks.claims import (
     is_value,
     lines_as_read,
 )
+from planner.checks.forms import counts
 from planner.checks.grounding import (
     as_read,
     chosen,
@@ -36,10 +37,8 @@ from planner.evidence.tables import table
 from planner.evidence.words import is_name, tokens, words
 from planner.state import Iteration, RunState
 
-MAX_LINES = 6
-"""Of one passage or result, in the evidence."""
-MAX_LINE = 300
-"""Characters."""
+MAX_LINES, MAX_LINE = 6, 300
+"""Of one passage or result, in the evidence; and characters of one."""
 MAX_SUPPORT = 2
 """Lines that are named for an answer."""
 MIN_QUOTE = 4
@@ -143,9 +142,10 @@ def _flat(text: str) -> str:
 
 
 def unproved(state: RunState, answer: str) -> list[str]:
-    """The numbers of an answer that stand in results, but nowhere with what they are about."""
+    """The numbers of an answer that stand in results for another reason, and count no list."""
     subject = Subject(state, answer)
     held = [claim for claim in subject.numbers if holds(subject.results, claim)]
+    held = [claim for claim in held if not counts(claim, answer)]
     return [
         claim for claim in held if not any(subject.told(claim, each) for each in subject.sources)
     ]

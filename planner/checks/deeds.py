@@ -7,7 +7,7 @@ from planner.checks.citations import sources_of
 from planner.checks.claims import is_number
 from planner.checks.grounding import carried_out, strings
 from planner.checks.guards.sources import is_date
-from planner.checks.lenient import sentences_in
+from planner.checks.lenient import only, sentences_in, text_of
 from planner.evidence.words import long_words, words
 from planner.state import Iteration, RunState
 from planner.text import flat, shortened
@@ -50,8 +50,7 @@ def related(state: RunState, answer: str, known: str) -> str:
         told = {*long_words(sentence)}
         return len(told) < MIN_TOLD or len(told & said) >= RELATED_SHARE * len(told)
 
-    lines = (" ".join(filter(is_related, line)) for line in sentences_in(answer))
-    return "\n".join(filter(None, lines))
+    return text_of(only(sentences_in(answer), is_related))
 
 
 def done(calls: Sequence[Iteration]) -> str:

@@ -4,7 +4,7 @@ date, a rounded number, a result of small arithmetic."""
 import re
 import string
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, groupby
 
 from planner.checks.claims import COMPARISON, holds, is_number
 from planner.checks.dates import has_time, in_moment
@@ -16,6 +16,7 @@ NEAR_LINES = 15
 _COMMENT = re.compile(r"(?<!:)(?:#(?!\s*define\b)|//).*")
 _CODE = re.compile(r"(?!.*(?:@|://))(?:.*[=()\[\]{}*<>+]|.*\w\.\w)")
 """A call, an expression or a member, and no address."""
+_ITEM = re.compile(r"\s*(?:[-*]|\d+[.)])\s")
 _CALLED = re.compile(r"\.?(\w+)\(\)")
 """A function's name as texts write it, without what it is given."""
 _DECIMAL = re.compile(r"(?<![\w.])-?\d+\.\d{3,}(?![\w.])")
@@ -119,12 +120,21 @@ def _rounded(claim: str, text: str) -> bool:
     )
 
 
+def counts(claim: str, answer: str) -> bool:
+    """Whether a number is that of the items which an answer lists, in lines or in a table."""
+    lines = answer.split("\n")
+    items = [_ITEM.match(line) is not None for line in lines]
+    lists = [len([*run]) for is_item, run in groupby(items) if is_item]
+    rows = (line.lstrip().startswith("|") for line in lines)
+    tables = [len([*run]) - 2 for is_row, run in groupby(rows) if is_row]  # a header and a rule
+    return is_number(claim) and 1 < float(claim) in (sum(items), *lists, *tables)
+
+
 def _follows(claim: str, answer: str, held: Sequence[str]) -> bool:
     """Whether a number counts the names in the answer, or follows from two of its numbers."""
     value = float(claim)
     names = {each for each in held if not is_number(each)}
-    items = re.findall(r"(?m)^\s*(?:[-*]|\d+[.)])\s", answer)
-    if value in (len(names), len(items)) and value > 1:
+    if counts(claim, answer) or (value == len(names) and value > 1):
         return True
     numbers = [float(each) for each in held if is_number(each)]
     if len(numbers) > 2 and abs(sum(numbers) - value) < 1e-6:

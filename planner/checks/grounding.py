@@ -24,10 +24,11 @@ from planner.checks.claims import (
     without_number,
     without_separators,
 )
-from planner.checks.forms import FILE, file_in, in_another_form, is_path
+from planner.checks.forms import FILE, counts, file_in, in_another_form, is_path
 from planner.checks.guards.results import empty
+from planner.checks.lenient import is_block
 from planner.evidence.context import with_count
-from planner.evidence.words import long_words, says, words
+from planner.evidence.words import is_name, long_words, says, tokens, words
 from planner.state import Iteration, RunState
 
 SCALES = (
@@ -46,6 +47,8 @@ MIN_OWN_WORDS = 3
 UNHELD_SHARE = 0.25
 """The share of a sentence's claims that results may lack."""
 
+_TEXT = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
+"""What code says between quotation marks."""
 _HOUR = re.compile(r"(?<![\d:])0(\d):\d\d")
 """Of a time, without the zero before it."""
 
@@ -190,20 +193,34 @@ def _parts(name: str) -> set[str]:
     return {word for word in words(name) if word != name.lower()} or {*words(name)}
 
 
-def mostly_held(state: RunState, sentence: str) -> bool:
+def mostly_held(state: RunState, sentence: str, answer: str) -> bool:
     """Whether results hold all that a sentence of a long answer claims, or nearly all of a list,
-    such as its names without the number that counts them: the end says what they do not."""
+    such as its names without the number that counts them: the end says what they do not. A number
+    may count what the answer lists. Of a block of code, which may be an example, only the names
+    count."""
+    claimed, missing = _checked(state, sentence)
+    missing = [each for each in missing if not counts(each, answer)]
+    return len(missing) <= UNHELD_SHARE * len(claimed)
+
+
+def _checked(state: RunState, sentence: str) -> tuple[list[str], list[str]]:
+    """What a sentence of a long answer claims, and what of it results do not hold."""
     told = without_number(sentence)
-    return len(_unsaid(told, seen(state))) <= UNHELD_SHARE * len(claims(told))
+    claimed, missing = claims(told), unsupported(state, told)
+    if not is_block(sentence):
+        return claimed, missing
+    names = {*filter(is_name, tokens(_TEXT.sub("", sentence)))}
+    return [each for each in claimed if each in names], [each for each in missing if each in names]
 
 
 def borne_out(state: RunState, facts: Sequence[str], known: Sequence[str]) -> list[str]:
     """The facts of a long answer that results hold and that are not known yet."""
     kept: list[str] = []
+    lines = [line for each in known for line in each.split("\n")]
     for fact in facts:
         alone = FILE.fullmatch(without_lines(fact.strip()))  # the name of a file says nothing
-        new = not any(repeats(fact, other) for other in (*known, *kept))
-        if fact.strip() and not alone and new and not _unsaid(fact, seen(state)):
+        new = not any(repeats(fact, other) for other in (*lines, *kept))
+        if fact.strip() and not alone and new and not _checked(state, fact)[1]:
             kept.append(fact.strip())
     return kept
 

@@ -2,54 +2,94 @@
 
 import json
 import re
+from collections.abc import Callable, Sequence
+from itertools import groupby
 
 _MARK = re.compile(r"^\s*(?:[-*•]\s|\d+[.)]\s|```.*)\s*")
-
-
-_BLOCK = re.compile(r"^(```[^\n]*\n.*?^```)[^\n]*$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^([ \t]*```[^\n]*\n.*?^[ \t]*```)[^\n]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.!?؟۔።])\s+(?=[^\W\d_a-z`])|(?<=[。！？।॥။។])\s*")
 """A sentence begins after a blank, with a capital or a name in code; in some scripts right after
 the sign that ends the one before."""
 
 
 def items_in(text: str) -> list[str]:
-    """The items of a list in plain text, without their marks, and without what introduces them."""
-    found = [_MARK.sub("", line).strip() for line in text.splitlines()]
-    return [item for item in found if re.search(r"\w", item) and not item.endswith(":")]
+    """The items of a list in plain text, without their marks, and without what introduces them. A
+    block of code in a language is an item; small models put whole lists into other blocks."""
+    found: list[str] = []
+    for prose, block in _divided(text):
+        is_code = re.match(r"\s*```\w", block)
+        lines = [*prose.splitlines(), *([] if is_code else block.splitlines())]
+        items = (_MARK.sub("", line).strip() for line in lines)
+        found += [item for item in items if re.search(r"\w", item) and not item.endswith(":")]
+        found += [block] if is_code else []
+    return found
 
 
 def sentences_in(text: str) -> list[list[str]]:
     """The lines of an answer in plain text that say something, each as its sentences; an item of a
-    list is one sentence, and so is a block of code between others."""
-    *before, last = _BLOCK.split(text)
-    if not any(re.search(r"\w", each) for each in [*before[::2], last]):  # it is all in a block
-        before, last = [], text
+    list is one sentence, and so is a block of code between others. A blank line between two others
+    has none."""
+    parts = _divided(text)
+    if not any(re.search(r"\w", prose) for prose, _ in parts):  # it is all in a block
+        parts = [(text, "")]
     lines: list[list[str]] = []
-    for prose, block in zip([*before[::2], last], [*before[1::2], ""], strict=True):
+    for prose, block in parts:
         lines += _sentences(prose)
         lines += [[block]] if block else []
-    return lines
+    return _trimmed(lines)
+
+
+def _divided(text: str) -> list[tuple[str, str]]:
+    """What stands before each block of code, with the block, and what stands after the last one."""
+    *before, last = _BLOCK.split(text)
+    return [*zip(before[::2], before[1::2], strict=True), (last, "")]
 
 
 def _sentences(prose: str) -> list[list[str]]:
     lines = [line.rstrip() for line in prose.splitlines() if not line.lstrip().startswith("```")]
-    said = [line for line in lines if re.search(r"\w|\|\s*:?-", line)]  # or the rule of a table
+    said = [line for line in lines if re.search(r"\w|\|\s*:?-|\A\Z", line)]  # a table's rule, too
     return [
-        [line] if _MARK.match(line) else [*filter(None, _SENTENCE_END.split(line.strip()))]
-        for line in said
+        [line] if _MARK.match(line) else [*filter(None, _SENTENCE_END.split(line))] for line in said
     ]
+
+
+def _trimmed(lines: Sequence[list[str]]) -> list[list[str]]:
+    """Lines without blank ones around them, and with one for several in a row."""
+    groups = [[*group] for _, group in groupby(lines, key=bool)]
+    joined = [line for group in groups for line in (group if group[0] else [[]])]
+    return joined[bool(joined and not joined[0]) : len(joined) - bool(joined and not joined[-1])]
+
+
+def is_block(sentence: str) -> bool:
+    """Whether a sentence is a block of code."""
+    return _BLOCK.fullmatch(sentence) is not None
+
+
+def has_block(text: str) -> bool:
+    """Whether a text has a block of code."""
+    return _BLOCK.search(text) is not None
+
+
+def only(lines: Sequence[list[str]], keep: Callable[[str], bool]) -> list[list[str]]:
+    """Lines, each as its sentences, with those sentences alone that are to be kept."""
+    left = [[*filter(keep, line)] for line in lines]
+    return _trimmed([new for new, line in zip(left, lines, strict=True) if new or not line])
+
+
+def text_of(lines: Sequence[list[str]]) -> str:
+    """The text of lines, each as its sentences."""
+    return "\n".join(map(" ".join, lines))
 
 
 def whole(text: str) -> str:
     """A text that was cut off, up to its last sentence that is whole, if it has one."""
-    return "\n".join(" ".join(line) for line in without_last(sentences_in(text)))
+    return text_of(without_last(sentences_in(text)))
 
 
 def without_last(lines: list[list[str]]) -> list[list[str]]:
     """Lines, each as its sentences, without the last sentence unless it is the only one."""
     *before, last = lines or [[]]
-    kept = [*before, last[:-1]] if before or len(last) > 1 else lines
-    return [line for line in kept if line]
+    return _trimmed([*before, last[:-1]]) if before or len(last) > 1 else lines
 
 
 def prose_in(reply: str) -> str:

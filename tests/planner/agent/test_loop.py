@@ -661,6 +661,86 @@ async def test_a_long_answer_of_which_something_is_left_out_may_lack_something(
     assert ran.state.answer == PROSE
 
 
+async def test_what_a_long_answer_lacks_is_known_when_other_words_lead_to_more(
+    pool: DictionaryPool,
+) -> None:
+    pool.files["notes/zebra.md"] = "# Zebras\n\nThey live here.\n"
+    said = f"`{CLASS}` has `run`, `{CONSTANT}` and `gone_away`."
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        Unconstrained(f"{said} It is `NOWHERE_TO_BE_SEEN`."),
+        *(Fast(words("zebra", "stripes")), facts()),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+    )
+    assert (ran.state.answer, ran.state.reason) == (said, MAY_LACK)
+    assert "confirm" not in [call.role for call in ran.state.ledger]
+
+
+EXAMPLE = f"""```python
+with open("mine.txt") as first, open("yours.txt") as other:
+    job = {CLASS}("a name of one's own")
+    job.run()
+```"""
+
+
+@pytest.mark.parametrize(
+    ("said", "kept", "reason"),
+    [
+        (f"{PROSE} So:\n\n{EXAMPLE}\n\n{CONSTANT} is {VALUE}.", True, "no result says mine.txt"),
+        (f"So:\n\n{EXAMPLE.replace('run', 'run_at_once')}\n\n{PROSE}", False, MAY_LACK),
+        (
+            f"There are 3:\n1. `{CLASS}`\n2. `{CONSTANT}`\n3. `{FUNCTION}`\n\nOf these, `run` is in"
+            f" `{CLASS}`.",
+            *(True, None),
+        ),
+        (
+            f"There are 2:\n\n| name | value |\n|---|---|\n| `{CONSTANT}` | {VALUE} |\n"
+            f"| `{CLASS}` | - |\n\n{PROSE}",
+            *(True, None),
+        ),
+        (f"It is `{CONSTANT}`:\n\n```python\n{FUNCTION}()\n```", True, None),
+        (f"There are 4:\n- `{CLASS}`\n- `{CONSTANT}`\n- `{FUNCTION}`", False, MAY_LACK),
+    ],
+)
+async def test_a_long_answer_stays_as_it_was_written_with_counts_and_examples(
+    said: str, kept: bool, reason: str | None, pool: DictionaryPool
+) -> None:
+    again: list[Said] = [second(f"It is `{CONSTANT}`.")] if kept else []
+    ran = await planned(
+        *(brief("long answer", "phoenix"), Unconstrained(said), *again),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+    )
+    assert (ran.state.answer == said) is kept
+    assert (ran.state.reason or "").startswith(reason or "")
+    assert (ran.state.status == "answered") is (reason is None)
+
+
+async def test_what_others_add_to_a_long_answer_may_be_code_or_of_names_that_it_has(
+    pool: DictionaryPool,
+) -> None:
+    more_files(pool, 3)
+    pool.files["jobs/part_0.py"] += "    phoenix_delay_ms = 30000\n"
+    code = f"```python\n{FUNCTION}()\n```"
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        Unconstrained(f"{PROSE}\nThe value of {CONSTANT} is {VALUE}, an `int`."),
+        Unconstrained(
+            f"{code}\n- `run` is a method of the value `{CLASS}`.\n"
+            f"- It waits for 30 seconds.\n- It waits for 40 seconds.\n- {PROSE}"
+        ),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+    )
+    assert ran.state.answer.partition("\n\n")[2] == (
+        f"- {code.replace(chr(10), chr(10) + '  ')}\n- `run` is a method of the value `{CLASS}`.\n"
+        "- It waits for 30 seconds."
+    )
+    assert (ran.state.status, ran.state.reason) == ("partial", MAY_LACK)
+
+
 async def test_what_was_read_of_a_long_answer_is_kept_when_the_time_is_over(
     pool: DictionaryPool,
 ) -> None:

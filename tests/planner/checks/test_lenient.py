@@ -1,5 +1,7 @@
 """The sentences of an answer in plain text."""
 
+from textwrap import indent
+
 import pytest
 
 from planner.checks.lenient import block_in, prose_in, sentences_in, whole
@@ -15,6 +17,10 @@ CODE = "```python\nfor each in pages:\n    save(each)\n```"
         ("यह है। वह भी।", [["यह है।", "वह भी।"]]),
         (f"Do it so:\n{CODE}\nThat is all.", [["Do it so:"], [CODE], ["That is all."]]),
         ("```\nOne.\nTwo.\n```", [["One."], ["Two."]]),
+        ("One.\n\n\nTwo.\n\n---\n\n", [["One."], [], ["Two."]]),
+        (f"So:\n\n{CODE}\n\nDone.", [["So:"], [], [CODE], [], ["Done."]]),
+        (f"1. So:\n{indent(CODE, '   ')}", [["1. So:"], [indent(CODE, "   ")]]),
+        ("- One\n  goes on.", [["- One"], ["  goes on."]]),
         ("| a | b |\n|---|---|\n| c | d |", [["| a | b |"], ["|---|---|"], ["| c | d |"]]),
     ],
 )
