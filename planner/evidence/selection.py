@@ -46,7 +46,8 @@ MAX_FOLLOWED = 3
 """Passages that define what they mention, shown directly after them, by their first line for a
 short answer: a constant's value stands often in another file."""
 MAX_WHOLE = 2500
-"""Characters of a definition that is shown as a whole."""
+"""Characters of the definitions that are shown as a whole: a class and its declaration in another
+file say the same, and would leave no room for anything else."""
 MAX_LISTED = 40
 """Names of functions of one definition."""
 MAX_USERS = 6
@@ -75,9 +76,11 @@ def selected(
     names = named_in(passages, question)
     top = foremost(best, names)
     if whole:
-        top = [
-            _definition(passages, each) if names & defined(each).keys() else each for each in top
-        ]
+        left = MAX_WHOLE
+        for number, each in enumerate(top):
+            if names & defined(each).keys():
+                top[number] = _definition(passages, each, longest=left)
+                left -= len(top[number].text)
     asked = {*words(question), *words(beside)}
     counted_in = {*top, *best[:MAX_COUNTED]}
     order = list(dict.fromkeys([*top, *best]))

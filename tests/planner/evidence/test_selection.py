@@ -21,6 +21,14 @@ def shown(question: str, *search: str, room: int = ROOM, **files: str) -> str:
     return "\n".join(map(passage, found))
 
 
+def test_a_definition_in_two_files_leaves_room_for_what_documents_it() -> None:
+    guide = "\n\n".join(f"# How many cars cross on day {day}\n{'_' * 300}" for day in range(3))
+    long = CROSS.replace(TOLLS, f"{TOLLS}\n{TOLLS}")
+    text = shown("Explain how `cross` works", "cars", room=4800, one=long, two=long, guide=guide)
+    assert "one.py:1-63" in text
+    assert text.count("_" * 300) == 3
+
+
 def test_a_definition_that_is_named_is_shown_whole_before_anything_else() -> None:
     noise = "\n\n".join(f"# cars cross here, {place}\nPLACE_{place} = 1" for place in range(60))
     text = shown("Explain how `cross` works", "cross", noise=noise, gates=CROSS)
