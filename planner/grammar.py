@@ -5,6 +5,7 @@ Schema and fails on the rest, or ignores it. What is lost here is checked afterw
 (`planner.checks.validation.problem`).
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
@@ -33,7 +34,9 @@ def for_grammar(schema: Schema) -> Schema:
 
 def simplified(schema: Schema) -> Schema:
     """As `for_grammar`; raises one of `UNUSABLE` for an invalid schema."""
-    return _simplify(schema, schema, MAX_REFERENCE_DEPTH, iter(range(MAX_PARTS)))
+    grammar = _simplify(schema, schema, MAX_REFERENCE_DEPTH, iter(range(MAX_PARTS)))
+    json.dumps(grammar, allow_nan=False)  # 1e999 is read as infinity, which cannot be sent
+    return grammar
 
 
 def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Schema:

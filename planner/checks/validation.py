@@ -248,7 +248,7 @@ def data_schema_problem(schema: Schema) -> str | None:
     except jsonschema.SchemaError as error:
         return f"it is not a JSON Schema: {_described(error)}"
     except UNUSABLE as error:
-        return f"it is too deep or too large ({error})"
+        return f"it cannot be used ({error})"
     return None
 
 

@@ -365,10 +365,13 @@ def parts(schema: Any) -> list[Any]:
 @given(tool_schemas, arguments)
 @example(cycle, {"a": [1]})
 @example(tree, {"a": [[[]]]})
+@example({"type": "object", "properties": {"a": {"const": float("inf")}}}, {})
 def test_any_schema_becomes_one_that_a_grammar_takes_and_checks_any_arguments(
     schema: dict[str, Any], written: dict[str, Any]
 ) -> None:
-    for part in parts(grammar.for_grammar(schema)):
+    simple = grammar.for_grammar(schema)
+    json.dumps(simple, allow_nan=False)  # as it is sent
+    for part in parts(simple):
         assert isinstance(part, dict)
         assert not part.keys() & {"$ref", "$defs", "allOf", "oneOf", "pattern", "description"}
         assert part.get("maxLength", 0) <= grammar.MAX_STRING_CHARS

@@ -267,7 +267,7 @@ async def test_what_nothing_says_of_the_data_is_unsupported(
         ({"enum": ["x" * 5000]}, snapshot('data_schema: it has 5013 characters; the limit is 4000. Correct it, or leave it out.')),
         (
             {"$ref": "#/$defs/a", "$defs": {"a": {"properties": {str(number): {"$ref": "#/$defs/a"} for number in range(50)}}}},
-            snapshot('data_schema: it is too deep or too large (more than 1000 parts). Correct it, or leave it out.'),
+            snapshot('data_schema: it cannot be used (more than 1000 parts). Correct it, or leave it out.'),
         ),
         ("text", snapshot("plan_and_answer: data_schema: should be a valid dictionary, not 'text'.")),
     ],

@@ -420,6 +420,7 @@ def test_of_a_long_conversation_the_newest_is_kept() -> None:
 
 async def test_what_cannot_be_served_is_refused(place: Place) -> None:
     image = {"type": "image_url", "image_url": {"url": "x"}}
+    endless = {"type": "json_schema", "json_schema": {"schema": {"const": float("inf")}}}
     bodies: list[Any] = [
         "{",
         "{}",
@@ -428,6 +429,7 @@ async def test_what_cannot_be_served_is_refused(place: Place) -> None:
         asked("x", n=2),
         asked("x", tool_choice="required"),
         asked("x", response_format={"type": "json_object"}),
+        asked("x", response_format=endless),
         asked("x") | {"messages": [{"role": "system", "content": "x"}]},
         asked("x") | {"messages": [{"role": "user", "content": [image]}]},
     ]
@@ -471,6 +473,12 @@ async def test_what_cannot_be_served_is_refused(place: Place) -> None:
                 "response_format",
                 "unsupported_value",
                 'JSON is written to a schema only; send response_format as {"type": "json_schema", "json_schema": {"name": …, "schema": …}}.',
+            ),
+            (
+                400,
+                "response_format",
+                "invalid_value",
+                "response_format: it cannot be used (Out of range float values are not JSON compliant). Correct it, or leave it out.",
             ),
             (
                 400,
