@@ -16,6 +16,7 @@ import stat
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, cast
@@ -27,7 +28,7 @@ from mcp.server.auth.provider import principal_components
 from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE, RequestBodyLimitMiddleware
 from platformdirs import user_state_path
 from starlette.authentication import has_required_scope
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -100,8 +101,14 @@ def route(mcp: FastMCP, path: str, methods: list[str]) -> Callable[[Handler], Ha
     bodies. Its handler asks `caller()` whose request it is, as a tool does. FastMCP's own
     `custom_route` lets everyone in."""
 
+    async def answered(handler: Handler, request: Request) -> Response:
+        try:
+            return await handler(request)
+        except ClientDisconnect:  # within its body
+            return Response()  # to nobody
+
     def publish(handler: Handler) -> Handler:
-        app: ASGIApp = request_response(handler)
+        app: ASGIApp = request_response(partial(answered, handler))
         app = RequestBodyLimitMiddleware(app, DEFAULT_MAX_REQUEST_BODY_SIZE)
         if mcp.auth:
             app = _LetIn(app, mcp.auth.required_scopes)

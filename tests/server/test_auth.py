@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -126,6 +127,9 @@ async def test_only_the_right_token_in_the_header_lets_in(place: Place) -> None:
                 (413, "The request is larger than 4 MiB, which is the limit. Send less.\n")
             )
             assert (await client.post(url, content=large)).status_code == 401
+        with socket.create_connection(("127.0.0.1", port)) as gone:  # within its request
+            head = "POST /view/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n"
+            gone.sendall(f"{head}Authorization: Bearer {place.token}\r\n\r\n{{".encode())
         async with Client(url, auth=place.token) as mcp:
             assert await mcp.list_tools()
         process.terminate()
