@@ -56,6 +56,7 @@ class Driver:
         self._turns = Turns(journal.settings)
         self._letters = Letters(journal, tasks, self.under_way)
         self._fleet = ""
+        self._leaving = False
         self.runs: dict[str, Run] = {}
         """By id: the runs that are driven here, and the last ones that have ended here."""
 
@@ -144,7 +145,9 @@ class Driver:
         self._tasks.start_soon(self._drive_waiting)
 
     def leave(self) -> None:
+        """The server ends: a run that begins or goes on from now on is interrupted at once."""
         self._fleet = ""
+        self._leaving = True
 
     def _fleet_of(self, models: Models) -> str:
         """The part of the fleet with the same models: only those servers can continue a run."""
@@ -202,6 +205,8 @@ class Driver:
             del self.runs[run_id]
 
     def _go_on(self, run: Run, models: Models, stored: StoredRun | None = None) -> None:
+        if self._leaving:
+            run.stop()
         self._tasks.start_soon(self._drive, run, models, stored)
         self._letters.read()
 

@@ -47,7 +47,7 @@ from planner.tools import (
     UpstreamState,
     UpstreamStatus,
 )
-from server.app import build
+from server.app import Parts, build
 from server.approval.approval import Approvals, GuardedPool
 from server.auth import Tokens
 from server.config import RunSettings
@@ -881,6 +881,20 @@ async def test_a_retry_goes_on_with_an_interrupted_run(
         run_id,
         "answered",
     )
+
+
+async def test_a_server_that_ends_drives_nothing_more(place: Place, ollama: ScriptedOllama) -> None:
+    """It answers for some seconds yet, and its callers are told to call again."""
+    opened: list[Parts] = []
+    async with connected(build(place.settings, opened.append)) as caller:
+        await opened[0].engine.interrupt_all()
+        begun, again = [await caller.call("plan_and_answer", prompt=QUESTION) for _ in range(2)]
+    ollama.expect(found(ANSWER))
+    async with place.client() as caller:
+        done = await caller.call("plan_and_answer", prompt=QUESTION)
+    told = [each.whole or {} for each in (begun, again, done)]
+    assert [each["status"] for each in told] == ["interrupted", "interrupted", "answered"]
+    assert len({each["run_id"] for each in told}) == 1
 
 
 @asynccontextmanager
