@@ -25,6 +25,7 @@ import anyio
 from fastmcp import Context
 from mcp import MCPError
 from mcp_types import (
+    CONNECTION_CLOSED,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
@@ -126,7 +127,9 @@ class Question:
                     asked = ctx.session.elicit_form(self.message, self.form, ctx.request_id)
                     self.answer(await asked)
                 except (MCPError, ValidationError) as error:
-                    if self._asked == 1:  # no other client shows it
+                    closed = isinstance(error, MCPError) and error.code == CONNECTION_CLOSED
+                    # A client that ends says so, too; that is no answer. Another may show it, too.
+                    if self._asked == 1 and not closed:
                         why = one_line(str(error), MAX_WHY_CHARS)
                         reason = f"the client could not ask the user: {why}"
                         self.close(Approval(approved=False, by="no_way_to_ask", reason=reason))

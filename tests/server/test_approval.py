@@ -444,6 +444,29 @@ async def test_a_question_outlives_the_client_that_was_asked(
     assert noted(place.project) == [["hello", "nobody"]]
 
 
+async def test_a_client_that_goes_while_it_asks_has_not_answered(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """It was a no: who called again was told that the client could not ask."""
+    server, away = build(place.settings), Person(None)
+    async with connected(server, Person(True)) as back:
+        async with connected(server, away, "legacy") as gone:
+
+            async def call() -> None:
+                with pytest.raises(MCPError, match="Connection closed"):
+                    await gone.call("run_step", **CALL)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call)
+                await until(lambda: bool(away.shown))
+                await gone.client.close()  # type: ignore[no-untyped-call]
+        ollama.expect(conclusion("It is noted."))
+        result = await back.call("run_step", **CALL)
+    assert report(result)["run_id"] == gone.progress.run_id
+    assert report(result)["answer"] == NOTED
+    assert noted(place.project) == [["hello", "nobody"]]
+
+
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_cancelling_the_run_ends_the_question(era: str, place: Place) -> None:
     server = build(place.settings)
