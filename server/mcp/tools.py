@@ -325,6 +325,8 @@ async def _attached(
     """View a run, which stops if the client cancels the call, unless it is `held`. A client that
     accepts tasks gets the run at once and follows the task."""
     if as_task(ctx):
+        if can_ask(ctx):
+            await engine_of(ctx).attend(run)  # it may come to a question before the task is read
         return result_of(run)
     try:
         return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run)

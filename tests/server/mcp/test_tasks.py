@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 from fastmcp import Client, FastMCP
@@ -23,6 +24,7 @@ from task_client import begin, taken_up, taking_tasks
 
 from server.app import build
 from server.auth import Tokens
+from server.journal.base import RunWriter
 
 pytestmark = pytest.mark.anyio
 
@@ -289,3 +291,34 @@ async def test_a_task_goes_on_with_another_server_when_its_own_has_ended(
         assert (await task.status()).status == "working"
         result = await task.result()
     assert report(result)["answer"] == ANSWER
+
+
+@pytest.mark.parametrize("called_again", [False, True])
+async def test_a_task_that_goes_on_asks_again(
+    called_again: bool,
+    notes_place: Place,
+    ollama: ScriptedOllama,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It came to its question before anybody was there to be asked: where the disk was slow, and
+    in the second before its client looks at it."""
+    flush = RunWriter.flush
+
+    async def slow_flush(writer: RunWriter) -> bool:
+        await anyio.sleep(0.3)
+        return await flush(writer)
+
+    async with over("memory", notes_place, Person(True)) as client:
+        task = await begin(client, "run_step", CALL)
+        await task.wait(state="input_required")
+    monkeypatch.setattr(RunWriter, "flush", slow_flush)
+    ollama.expect(conclusion("It is noted."))
+    async with over("memory", notes_place, Person(True)) as client:
+        task = (
+            await begin(client, "run_step", CALL)
+            if called_again
+            else taken_up(client, "run_step", task)
+        )
+        await anyio.sleep(0.3)
+        await task.result()
+    assert noted(notes_place.project) == [["hello", "nobody"]]
