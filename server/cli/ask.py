@@ -55,17 +55,18 @@ async def run_on_terminal(
     launcher: Launcher | None = None,
 ) -> int:
     """Run a request, or go on with the interrupted run of this id, showing each event; returns the
-    process's exit status. On a terminal a new run asks for approval there. `given`: the options
-    that going on with it takes again."""
+    process's exit status. On a terminal it asks for approval there. `given`: the options that going
+    on with it takes again."""
     beside = Console(quiet=True) if detail == "quiet" else console
     # Loaded before upstreams start, because there may be no such run.
     begun = await load(journal_for(settings.runs), asked) if isinstance(asked, str) else asked
     with closing(Downloads(beside)) as downloads:
         async with open_parts(settings, downloads.advance, launcher) as parts:
+            asks = sys.stdin.isatty()
             if isinstance(begun, RunRequest):
-                run = await parts.engine.start(begun, can_ask=sys.stdin.isatty())
+                run = await parts.engine.start(begun, can_ask=asks)
             else:
-                run = await parts.engine.resume(begun.id, begun.caller)
+                run = await parts.engine.resume(begun.id, begun.caller, asks)
             downloads.close()  # the terminal is the run's now
             try:
                 await show(run, settings.project, beside)

@@ -121,13 +121,11 @@ class Tasks(ServerExtension):
         run = await self._run(request, params)
         if run.interrupted:
             try:
-                run = await engine_of(context).resume(run.id, caller())
+                run = await engine_of(context).resume(run.id, caller(), can_ask(context))
             except PlanloomError as error:
                 fault = {"code": INVALID_PARAMS, "message": str(error)}
                 fields = _fields(run, context) | {"status_message": str(error)}
                 return DetailedTask(**fields, status="failed", error=fault)
-        if asks := can_ask(context):
-            await engine_of(context).attend(run)  # before it can come to a question
         await run.flush()  # what a client has seen is not lost
         fields = _fields(run, context)
         if run.finished:
@@ -140,9 +138,11 @@ class Tasks(ServerExtension):
                 is_error=found.is_error,
             )
             return DetailedTask(**fields, status="completed", result=_wire(result))
-        if asks and (question := run.approvals.question):
-            requests = {question.id: _wire(question.request())}
-            return DetailedTask(**fields, status="input_required", input_requests=requests)
+        if can_ask(context):
+            await engine_of(context).attend(run)
+            if question := run.approvals.question:
+                requests = {question.id: _wire(question.request())}
+                return DetailedTask(**fields, status="input_required", input_requests=requests)
         return DetailedTask(**fields, status="working")
 
     async def _update(self, request: Requested, params: UpdateParams) -> Acknowledged:

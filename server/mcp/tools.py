@@ -316,7 +316,7 @@ async def _resumed(ctx: Context, run_id: str, request: RunRequest) -> Run:
             f"{json.dumps(known[other[0]], ensure_ascii=False)[:MAX_RESULT_CHARS]}. "
             "Give that one to continue the run, or leave out run_id to start a new run."
         )
-    return await engine.resume(run_id, caller())
+    return await engine.resume(run_id, caller(), can_ask(ctx))
 
 
 async def _attached(
@@ -325,8 +325,6 @@ async def _attached(
     """View a run, which stops if the client cancels the call, unless it is `held`. A client that
     accepts tasks gets the run at once and follows the task."""
     if as_task(ctx):
-        if can_ask(ctx):
-            await engine_of(ctx).attend(run)  # it may come to a question before the task is read
         return result_of(run)
     try:
         return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run)

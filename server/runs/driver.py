@@ -103,7 +103,7 @@ class Driver:
             self._go_on(run, models)
         return run
 
-    async def resume(self, run: Run) -> Run | None:
+    async def resume(self, run: Run, can_ask: bool) -> Run | None:
         """Go on with a run that was interrupted; None when another server does. Raises
         `RequestError` when it cannot go on here, and `ModelUnavailable`."""
         models = await self._models()
@@ -112,7 +112,7 @@ class Driver:
         self._check_setup(before, models)
         with anyio.CancelScope(shield=True):  # what is taken over is driven
             taken = await self.journal.resume(run.id)
-        return self._take_over(*taken, models) if taken else None
+        return self._take_over(*taken, models, can_ask) if taken else None
 
     async def reopen(self, run: Run, request: RunRequest, can_ask: bool) -> Run:
         """Go on with a run of single steps that has ended. Raises `RequestError` when it cannot go
@@ -173,9 +173,8 @@ class Driver:
             taken = await self.journal.take(self._fleet_of(models))
         if taken is None:
             return False
-        run = self._take_over(*taken, models)
         # Otherwise its policy would be stricter: see `Engine.start`.
-        run.approvals.can_ask = run.request.policy is Policy.ASK
+        self._take_over(*taken, models, can_ask=taken[1].request.policy is Policy.ASK)
         return True
 
     # One run, from here to its end.
@@ -183,9 +182,12 @@ class Driver:
     def under_way(self) -> list[Run]:
         return [run for run in self.runs.values() if run.under_way]
 
-    def _take_over(self, writer: base.RunWriter, stored: StoredRun, models: Models) -> Run:
+    def _take_over(
+        self, writer: base.RunWriter, stored: StoredRun, models: Models, can_ask: bool
+    ) -> Run:
         """Drive a run that nobody drives any more, or yet."""
         run = self._drive_here(writer, stored)
+        run.approvals.can_ask = can_ask  # it may come to a question before anybody looks at it
         if stored.entries:
             run.record(RunResumed(paused=run.paused))
         self._go_on(run, models, stored)

@@ -96,15 +96,15 @@ class Engine:
         agent.check(request)
         can_ask = can_ask or self.watched(caller)
         if not request_key:
-            cut_off = await self._cut_off(request, caller) if taking_up else None
+            cut_off = await self._cut_off(request, caller, can_ask) if taking_up else None
             return cut_off or await self._start(request, caller, None, can_ask)
         beginning = self._beginning.setdefault((caller, request_key), anyio.Lock())
         async with beginning:  # until the key has its run
             if known := await self._of_key(caller, request_key):
-                return await self._same(known, caller, request, request_key)
+                return await self._same(known, caller, request, request_key, can_ask)
             return await self._start(request, caller, request_key, can_ask)
 
-    async def _cut_off(self, request: RunRequest, caller: str) -> Run | None:
+    async def _cut_off(self, request: RunRequest, caller: str, can_ask: bool) -> Run | None:
         """Resume the caller's newest run that asks the same on this project and was cut off."""
         for run in list(self.driver.runs.values()):
             if run.caller == caller and run.stopping and self._is_of(request, run):
@@ -119,7 +119,7 @@ class Engine:
                 if known and each.updated > since:
                     run = await self.get(each.id, caller)
                     if self._is_of(request, run):
-                        return await self.resume(run.id, caller)
+                        return await self.resume(run.id, caller, can_ask)
         return None
 
     async def _start(
@@ -132,7 +132,7 @@ class Engine:
         try:
             run = await self.driver.begin(permitted, caller, request_key, can_ask)
         except base.KeyUsed as used:
-            return await self._same(used.run_id, caller, request, str(request_key))
+            return await self._same(used.run_id, caller, request, str(request_key), can_ask)
         return run if run.driven else await self.get(run.id, caller)
 
     async def get(self, run_id: str, caller: str = LOCAL) -> Run:
@@ -187,14 +187,15 @@ class Engine:
             raise RequestError(f'Several runs begin with "{beginning}". Give more of the id.')
         return found.pop() if found else beginning
 
-    async def resume(self, run_id: str, caller: str = LOCAL) -> Run:
-        """The run, going on if it was interrupted. Raises `RequestError` when it cannot, and
-        `ModelUnavailable`."""
+    async def resume(self, run_id: str, caller: str = LOCAL, can_ask: bool = False) -> Run:
+        """The run, going on if it was interrupted. `can_ask`: the caller can ask a person for
+        approval. Raises `RequestError` when it cannot go on, and `ModelUnavailable`."""
         async with self._resuming:
             run = await self.get(run_id, caller)
             if not run.interrupted:
                 return run
-            return await self.driver.resume(run) or await self.get(run.id, caller)
+            can_ask = can_ask or self.watched(caller)
+            return await self.driver.resume(run, can_ask) or await self.get(run.id, caller)
 
     def watch(self, callers: Sequence[str]) -> None:
         """Note that a person watches these callers' runs in a view that can ask for approval."""
@@ -336,14 +337,16 @@ class Engine:
             return None
         return await self.journal.find_key(caller, request_key)
 
-    async def _same(self, run_id: str, caller: str, request: RunRequest, request_key: str) -> Run:
+    async def _same(
+        self, run_id: str, caller: str, request: RunRequest, request_key: str, can_ask: bool
+    ) -> Run:
         run = await self.get(run_id, caller)
         if not self._is_of(request, run):
             raise RequestError(
                 f'request_key "{request_key}" belongs to run {run_id}, which asks something else. '
                 "Give each request a key of its own."
             )
-        return await self.resume(run_id, caller)
+        return await self.resume(run_id, caller, can_ask)
 
     def _is_of(self, request: RunRequest, run: Run) -> bool:
         """Whether this request began the run. Perhaps nobody could be asked then; and its record

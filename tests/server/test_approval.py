@@ -998,6 +998,42 @@ def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[IO[bytes]]:
         yield keyboard
 
 
+async def on_terminal(
+    place: Place, asked: RunRequest | str, keyboard: IO[bytes], capsys: pytest.CaptureFixture[str]
+) -> str:
+    """What a run on the terminal has told, where a person says yes."""
+    told = ""
+
+    def asks() -> bool:
+        nonlocal told
+        told += capsys.readouterr().err
+        return "[y/N]" in told
+
+    async def answer() -> None:
+        await until(asks)
+        keyboard.write(b"y\n")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(answer)
+        assert await ask.run_on_terminal(place.settings, asked, as_json=False) == 0
+        tasks.cancel_scope.cancel()
+    asks()
+    return told
+
+
+async def test_a_run_that_goes_on_asks_on_the_terminal(
+    place: Place,
+    ollama: ScriptedOllama,
+    keyboard: IO[bytes],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with client("memory", place, Person()) as gone:
+        await raw(gone, "run_step", CALL)
+    ollama.expect(conclusion("It is noted."))
+    await on_terminal(place, gone.progress.run_id, keyboard, capsys)
+    assert noted(place.project) == [["hello", "nobody"]]
+
+
 async def test_a_question_is_put_to_the_terminal(
     place: Place,
     ollama: ScriptedOllama,
@@ -1008,23 +1044,8 @@ async def test_a_question_is_put_to_the_terminal(
     ollama.expect(plan("add_note", objective="Note hello"))
     ollama.expect({"text": "hello"})
     ollama.expect(was_done("added"))
-    told = ""
-
-    def asked() -> bool:
-        nonlocal told
-        told += capsys.readouterr().err
-        return "[y/N]" in told
-
-    async def answer() -> None:
-        await until(asked)
-        keyboard.write(b"y\n")
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(answer)
-        request = RunRequest(prompt="Note hello", policy=Policy.ASK)
-        status = await ask.run_on_terminal(place.settings, request, as_json=False)
-    asked()
-    assert status == 0
+    request = RunRequest(prompt="Note hello", policy=Policy.ASK)
+    told = await on_terminal(place, request, keyboard, capsys)
     assert normalised(told.partition("role ")[0]) == snapshot("""\
    0.0 s  Started with 1 read-only tool and 2 that need approval
    0.0 s  qwen2.5-coder:1.5b read the request (N tokens in, N out, 0 s)
