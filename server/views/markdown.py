@@ -44,7 +44,8 @@ class Document:
                 failed = "" if success else "Without success. "
                 return f"{failed}{line(notes)}".rstrip() + "\n\n"
             case events.RunFinished():
-                concludes = self._later is not None or self.state.part.is_item
+                item = bool(self.state.parts) and self.state.part.is_item  # else it never began
+                concludes = self._later is not None or item
                 heading = _heading(CONCLUSION) if concludes else ""
                 return f"{heading}{_conclusion(event)}"
         return ""

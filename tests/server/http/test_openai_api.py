@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -544,6 +545,32 @@ async def test_a_busy_server_says_when_to_come_again(place: Place, ollama: Scrip
             "code": "rate_limit_exceeded",
         }
     )
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_run_that_is_stopped_before_its_turn_says_so(
+    place: Place, ollama: ScriptedOllama, stream: bool
+) -> None:
+    place.bounds = {"runs": {"concurrent": 1}}
+    ollama.expect(Hang())
+    with door(place) as (url, parts):
+        runs = parts.engine.driver.runs
+        async with (
+            httpx.AsyncClient(headers={"Authorization": f"Bearer {KEY}"}, timeout=LONG) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            post = partial(client.post, f"{url}/chat/completions")
+            tasks.start_soon(lambda: post(json=asked(QUESTION)))
+            await ollama.arrived()
+
+            async def stop() -> None:
+                await until(lambda: len(runs) == 2)
+                await client.post(f"{url.removesuffix('v1')}view/runs/{list(runs)[1]}/stop")
+
+            tasks.start_soon(stop)
+            reply = await post(json=asked(RETURNS, stream=stream))
+            tasks.cancel_scope.cancel()
+    assert "_Status: cancelled: at the caller's request_" in reply.text
 
 
 @pytest.mark.parametrize("stream", [False, True])
