@@ -130,7 +130,7 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
         run = await run_of(request)
         if run.request.policy is Policy.ASK and not run.finished:
             await engine().attend(run)
-        events = (f"data: {each}\n\n" async for each in changes(run, engine()))
+        events = (f"data: {each}\n\n" async for each in changes(run))
         return StreamingResponse(events, headers=PRIVATE, media_type="text/event-stream")
 
     @route("GET", "/view/runs/{run_id}/calls/{number}", 404)
@@ -253,9 +253,9 @@ def approval(run: Run) -> dict[str, Any] | None:
     return call.model_dump() if call else None
 
 
-async def changes(run: Run, engine: Engine) -> AsyncIterator[str]:
-    """The changed keys of the run's page as JSON, first all of them, until the run or the server
-    ends."""
+async def changes(run: Run) -> AsyncIterator[str]:
+    """The changed keys of the run's page as JSON, first all of them, until nothing more happens in
+    the run here."""
     sent: dict[str, str] = {}
     while True:
         await run.flush()  # what a page has seen is not lost
@@ -265,7 +265,7 @@ async def changes(run: Run, engine: Engine) -> AsyncIterator[str]:
         new = {key: value for key, value in now.items() if sent.get(key) != value}
         yield f"{{{', '.join(f'{json.dumps(key)}: {value}' for key, value in new.items())}}}"
         sent = now
-        if engine.ended or (run.finished and count == len(run.events)):
+        if run.finished and count == len(run.events):
             return
         await anyio.sleep(max(PACE_SECONDS, page.pause))
         with anyio.move_on_after(QUIET_SECONDS):

@@ -145,8 +145,8 @@ class Driver:
         self._tasks.start_soon(self._drive_waiting)
 
     def leave(self) -> None:
-        """The server ends: a run that begins or goes on from now on is interrupted at once."""
-        self._fleet = ""
+        """The server ends: what begins or goes on from now on is left to the rest of the fleet, or
+        interrupted at once."""
         self._leaving = True
 
     def _fleet_of(self, models: Models) -> str:
@@ -157,7 +157,7 @@ class Driver:
         return f"{self._fleet} {digest(same)[:16]}"
 
     async def _drive_waiting(self) -> None:
-        while self._fleet:
+        while not self._leaving:
             found = False
             try:
                 found = self._has_turn() and await self._take_next()
@@ -237,7 +237,7 @@ class Driver:
                 self._tasks.start_soon(self.journal.prune)
 
     def _has_turn(self) -> bool:
-        return self._turns.is_free(self.runs.values())
+        return not self._leaving and self._turns.is_free(self.runs.values())
 
     def _setup(self, models: Models) -> RunSetup:
         return RunSetup(

@@ -60,8 +60,6 @@ class Engine:
         self._resuming = anyio.Lock()
         self._beginning: WeakValueDictionary[tuple[str, str], anyio.Lock] = WeakValueDictionary()
         """Callers' request keys for which a run is just being started."""
-        self.ended = False
-        """Whether the server ends: views of runs that others drive end then, too."""
 
     @classmethod
     @asynccontextmanager
@@ -312,11 +310,11 @@ class Engine:
     async def interrupt_all(self) -> None:
         """Stop every run so that it can be resumed. Callers that wait get its report."""
         self.driver.leave()
+        self._peers.leave()
         async with anyio.create_task_group() as tasks:
             for run in self.driver.under_way():
                 run.stop()
                 tasks.start_soon(self._wait_until_ended, run, INTERRUPT_SECONDS)
-        self.ended = True
 
     async def _wait_until_ended(self, run: Run, seconds: float) -> None:
         with anyio.CancelScope(shield=True):

@@ -29,9 +29,20 @@ class Peers:
         self._journal, self._tasks = journal, tasks
         self.followed: dict[str, Run] = {}
         """Those that somebody has asked for here."""
+        self._leaving = False
+
+    def leave(self) -> None:
+        """The server ends: whoever follows a run here has to follow it elsewhere."""
+        self._leaving = True
+        for run in self.followed.values():
+            run.elsewhere = True
+            run.add()
 
     def follow(self, run: Run, known: int) -> None:
         """Add to a run what its server records. `known`: how many entries of it are known."""
+        if self._leaving:
+            run.elsewhere = True
+            return
         self.followed[run.id] = run
         self._mirror(run)
         self._tasks.start_soon(self._follow, run, known)

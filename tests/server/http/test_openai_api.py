@@ -47,6 +47,7 @@ pytestmark = pytest.mark.anyio
 KEY = "mine-0123456789abcdef"
 QUESTION = f"In which file is {CLASS} defined?"
 RETURNS = f"What does {CLASS} return?"
+ELSEWHERE = "Another server goes on with run [0-9a-f]{32}; `planloom runs show --follow"
 
 
 @contextmanager
@@ -657,30 +658,38 @@ async def test_without_a_model_nothing_begins(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fleet", "said"),
+    ("runs", "said"),
     [
-        ("", "To continue it: `planloom runs resume [0-9a-f]{32}`"),
-        ("docs", "Another server goes on with run [0-9a-f]{32}; `planloom runs show --follow"),
+        ({}, "To continue it: `planloom runs resume [0-9a-f]{32}`"),
+        ({"fleet": "docs"}, ELSEWHERE),
+        ({"fleet": "docs", "concurrent": 1}, ELSEWHERE),  # one waits for the others
     ],
 )
 async def test_a_server_that_ends_says_how_to_go_on(
-    fleet: str, said: str, place: Place, ollama: ScriptedOllama
+    runs: dict[str, Any], said: str, place: Place, ollama: ScriptedOllama
 ) -> None:
-    place.bounds = {"runs": {"fleet": fleet}} if fleet else {}
+    place.bounds = {"runs": runs}
+    turns = runs.get("concurrent", 2)
+    for _ in range(turns):
+        ollama.expect(Hang())
     told: list[str] = []
     with place.http() as (process, port):
-        url = f"http://127.0.0.1:{port}/v1/chat/completions"
+        url = f"http://127.0.0.1:{port}"
         headers = {"Authorization": f"Bearer {place.token}"}
 
         async def ask(stream: bool) -> None:
-            ollama.expect(Hang())
             async with httpx.AsyncClient(headers=headers, timeout=LONG) as client:
-                told.append((await client.post(url, json=asked(QUESTION, stream=stream))).text)
+                given = asked(QUESTION, stream=stream)
+                told.append((await client.post(f"{url}/v1/chat/completions", json=given)).text)
+
+        def begun() -> int:
+            return len(httpx.get(f"{url}/view/runs", headers=headers).json()["runs"])
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask, True)
             tasks.start_soon(ask, False)
-            await ollama.arrived(2)
+            await ollama.arrived(turns)
+            await until(lambda: begun() == 2)
             process.terminate()
         _, errors = process.communicate(timeout=LONG)
     assert len(told) == 2

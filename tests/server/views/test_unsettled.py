@@ -51,7 +51,7 @@ async def told(place: Place, tool: str, **arguments: Any) -> list[str]:
         done = await client.call_tool("run_step", step(tool, **arguments), raise_on_error=False)
         short: dict[str, Any] = done.structured_content or {}
         run = await opened[0].engine.get(short["run_id"])
-        pages = [json.loads(each) async for each in web_view.changes(run, opened[0].engine)]
+        pages = [json.loads(each) async for each in web_view.changes(run)]
     warnings: list[str] = short.get("warnings", [])
     assert pages[-1]["warnings"] == warnings
     assert [line for line in text(done).splitlines() if line.startswith("**Warning:**")] == [
