@@ -269,7 +269,7 @@ async def test_what_nothing_says_of_the_data_is_unsupported(
             {"$ref": "#/$defs/a", "$defs": {"a": {"properties": {str(number): {"$ref": "#/$defs/a"} for number in range(50)}}}},
             snapshot('data_schema: it cannot be used (more than 1000 parts). Correct it, or leave it out.'),
         ),
-        ("text", snapshot("plan_and_answer: data_schema: should be a valid dictionary, not 'text'.")),
+        ("text", snapshot("plan_and_answer: data_schema: should be an object, not 'text'.")),
     ],
 )  # fmt: skip
 async def test_a_wrong_schema_is_refused_before_anything_runs(
