@@ -76,10 +76,12 @@ def json_in(text: str, schema: Schema, called: str | None = None) -> str | None:
 
 def _fitting(value: Any, schema: Schema, called: str | None) -> Iterator[Any]:
     """What a value means and fits the schema: itself, or an object within it."""
-    for reading in (value, _shaped(value, schema, called is None)):
-        if isinstance(reading, dict) and _fits(reading, schema, called):
-            yield reading
-            return
+    if _fits(value, schema, called):  # as nearly all do
+        yield value
+        return
+    if _fits(shaped := _shaped(value, schema, called is None), schema, called):
+        yield shaped
+        return
     if not isinstance(value, dict):
         return
     around = dict(value)
@@ -99,9 +101,12 @@ def _fitting(value: Any, schema: Schema, called: str | None) -> Iterator[Any]:
             yield from _fitting(inner, schema, called)
 
 
-def _fits(value: dict[str, Any], schema: Schema, called: str | None) -> bool:
-    """Whether a value fits; arguments as they are corrected later, which the report tells."""
-    return problem(value if called is None else coerced(value, schema), schema) is None
+def _fits(value: Any, schema: Schema, called: str | None) -> bool:
+    """Whether a value is an object that fits; arguments as they are corrected later, which the
+    report tells."""
+    return isinstance(value, dict) and not problem(
+        value if called is None else coerced(value, schema), schema
+    )
 
 
 def _shaped(value: Any, schema: Schema, own: bool) -> Any:
