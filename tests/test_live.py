@@ -87,7 +87,9 @@ async def test_a_name_that_no_model_can_guess_comes_back(
                 },
                 raise_on_error=False,
             )
-    report = result.structured_content
+            assert result.structured_content
+            asked = {"run_id": result.structured_content["run_id"], "whole": True}
+            report = (await client.call_tool("get_run", asked)).structured_content
     assert report
     assert report["status"] == "answered", report
     assert name in report["answer"], report
@@ -115,7 +117,7 @@ async def test_ask_answers_with_the_file_and_line(
     shutil.copytree(Path(spec.origin).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     file, line = defined(package, "create_task_group")
     question = "In which file and line is the function create_task_group defined?"
-    words = ["ask", "--json", "--max-seconds", str(SECONDS - 100), question]
+    words = ["ask", "--json", "--seconds", str(SECONDS - 100), question]
     done = await anyio.to_thread.run_sync(
         lambda: subprocess.run(
             [sys.executable, "-m", "server.cli", *words, *where],
