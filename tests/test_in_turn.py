@@ -83,6 +83,11 @@ async def test_a_first_question_without_an_answer_leaves_the_request_as_a_whole(
 TWO = [
     (BASE, FIRST, THEN),
     (
+        "value of the constant open_store compares with",
+        "Which constant does open_store compare with?",
+        "What is the value of [it]?",
+    ),
+    (
         "Wie groß ist der Vorrat, den open_store prüft?",
         "Welchen Vorrat prüft open_store?",
         "Wie groß ist [it]?",
@@ -101,6 +106,11 @@ ONE = [
         "In which file and on which line is `open_store` defined?",
         "Which class or function defines open_store?",
         "In which file and on which line is [it] defined?",
+    ),
+    (
+        "In which file and line is the function open_store defined?",
+        "Which function defines open_store?",
+        "In which file is [it] defined?",
     ),
     ("Where is Gull defined?", "Where is [it] defined?", "Where is [it] defined?"),
     ("Where is Gull defined?", "", "Where is [it] defined?"),
