@@ -15,6 +15,8 @@ from planner.grammar import for_grammar
 
 Arguments = dict[str, Any]
 """What a call is given, by the names of its tool's arguments."""
+EMPTY: Sequence[Any] = (None, "", [], {})
+"""The values that say nothing."""
 
 
 class Safety(StrEnum):

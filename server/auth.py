@@ -16,7 +16,6 @@ import stat
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, cast
@@ -101,14 +100,14 @@ def route(mcp: FastMCP, path: str, methods: list[str]) -> Callable[[Handler], Ha
     bodies. Its handler asks `caller()` whose request it is, as a tool does. FastMCP's own
     `custom_route` lets everyone in."""
 
-    async def answered(handler: Handler, request: Request) -> Response:
-        try:
-            return await handler(request)
-        except ClientDisconnect:  # within its body
-            return Response()  # to nobody
-
     def publish(handler: Handler) -> Handler:
-        app: ASGIApp = request_response(partial(answered, handler))
+        async def answered(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except ClientDisconnect:  # within its body
+                return Response()  # to nobody
+
+        app: ASGIApp = request_response(answered)
         app = RequestBodyLimitMiddleware(app, DEFAULT_MAX_REQUEST_BODY_SIZE)
         if mcp.auth:
             app = _LetIn(app, mcp.auth.required_scopes)

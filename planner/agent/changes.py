@@ -4,7 +4,7 @@ model's words do not decide this."""
 import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from planner.agent.questions import Asker
 from planner.checks.deeds import invented, left_undone, related
@@ -15,7 +15,7 @@ from planner.evidence.words import long_words, words
 from planner.prompts.texts import one_line
 from planner.protocol import Call
 from planner.state import Iteration, RunState
-from planner.tools import Arguments, Outcome, ToolSpec, find
+from planner.tools import EMPTY, Arguments, Outcome, ToolSpec, find
 
 UNKNOWN = (
     "It is not known whether anything was changed: the call went out, and no answer came. Look "
@@ -30,8 +30,6 @@ NO_CALL = "no call that changes anything was made"
 """Why nothing was changed, if no other reason is known."""
 MAX_COMPLAINT_CHARS = 300
 """Characters of what a tool says about a call that it did not accept."""
-EMPTY: Sequence[Any] = (None, "", [], {})
-"""What an argument is given where nothing is said with it."""
 QUESTION_MARK = re.compile("[?？؟]")
 """The question marks of most scripts."""
 

@@ -19,6 +19,7 @@ from planner.checks.claims import (
     is_number,
     is_value,
     lines_as_read,
+    quoted_in,
 )
 from planner.checks.forms import counts
 from planner.checks.grounding import (
@@ -37,12 +38,12 @@ from planner.evidence.tables import table
 from planner.evidence.words import is_name, tokens, words
 from planner.state import Iteration, RunState
 
-MAX_LINES, MAX_LINE = 6, 300
-"""Of one passage or result, in the evidence; and characters of one."""
+MAX_LINES = 6
+"""Of one passage or result, in the evidence."""
+MAX_LINE = 300
+"""Characters."""
 MAX_SUPPORT = 2
 """Lines that are named for an answer."""
-MIN_QUOTE = 4
-"""Characters of a quotation; a shorter one stands anywhere."""
 NEAR_ROWS = 2
 """Rows before and after a number that may say what it is about."""
 BY_NAME = 0.8
@@ -129,16 +130,6 @@ def _telling(text: str, held: Sequence[str], quotes: Sequence[str]) -> list[str]
     best = max((score for _, score in scores), default=0)
     telling = [row for row, score in scores if score > 0.6 * best]
     return [row[:MAX_LINE] for row in telling[:MAX_LINES]] if best else []
-
-
-def quoted_in(quote: str, text: str) -> bool:
-    """Whether a quotation occurs in a text, ignoring white space."""
-    plain = _flat(quote)
-    return len(plain) >= MIN_QUOTE and plain in _flat(text)
-
-
-def _flat(text: str) -> str:
-    return " ".join(re.sub(r"^[ \t]*\d+: ", "", text, flags=re.MULTILINE).split())
 
 
 def unproved(state: RunState, answer: str) -> list[str]:

@@ -85,11 +85,11 @@ class Written:
     def thinking_tokens(self, generated: int, cut: bool) -> int:
         """The part of so many generated tokens that was thought. Some servers leave thoughts out: a
         reply that was cut off before it began was thought as a whole."""
-        said = len(self.text)
-        thought = len(self.thought) if self.text != self.thought else 0
+        said, thoughts = self.text, self.thought
+        thought = len(thoughts) if said != thoughts else 0
         if not said:
             return generated if thought or cut else 0
-        return round(generated * thought / (thought + said))
+        return round(generated * thought / (thought + len(said)))
 
 
 def _is_object(text: str) -> bool:

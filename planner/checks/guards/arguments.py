@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rapidfuzz import fuzz, process
 
@@ -12,7 +12,7 @@ from planner.checks.validation import choices
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.listing import of_listing, paths_in
 from planner.state import RunState
-from planner.tools import Arguments, ToolSpec
+from planner.tools import EMPTY, Arguments, ToolSpec
 
 MIN_SHARE = 0.1
 """Of the number that a tool uses by default. What small models make up is less, 1 of 100; a single
@@ -165,7 +165,7 @@ def _normal(tool: ToolSpec, arguments: Arguments) -> Arguments:
         if takes_path(name) and isinstance(value, str):
             value = (value.rstrip("/") or value).removeprefix("./")
             value = "" if value == "." else value
-        unsaid: tuple[Any, ...] = (None, "", [], {}, tool.parameters.get(name, {}).get("default"))
+        unsaid = [*EMPTY, tool.parameters.get(name, {}).get("default")]
         if name in tool.required or value not in unsaid:
             normal[name] = value
     return normal

@@ -9,7 +9,7 @@ from planner.checks.guards.arguments import takes_path, takes_paths
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.records import value_of
 from planner.state import Iteration
-from planner.tools import Arguments, ToolSpec
+from planner.tools import EMPTY, Arguments, ToolSpec
 
 MAX_FAULT_CHARS = 1000
 """Characters of a result that is nothing but an error."""
@@ -111,7 +111,7 @@ def _is_fault(tool: ToolSpec, arguments: Arguments, text: str, data: dict[str, A
     }
     more -= _FAULT_KEYS
     if not tool.read_only:  # `"data": null` says nothing of what was done
-        more = {name for name in more if data[name] not in (None, "", [], {})}
+        more = {name for name in more if data[name] not in EMPTY}
     said = data.get("error") or data.get("errors")
     status = data.get("status", data.get("statusCode"))
     http = _HTTP_ERROR.fullmatch(str(status)) and ("message" in data or "title" in data)
