@@ -44,6 +44,8 @@ MAX_SHORT_ANSWER_CHARS = 400
 """Characters of a short answer."""
 MAX_LONG_ANSWER_CHARS = 1900
 """Characters of a long one."""
+MAX_SECOND_READING_CHARS = 240
+"""Characters of the answer by a second reading."""
 RESULT, RESULT_END = "<result>", "</result>"
 """How a result begins and ends in a prompt."""
 SELECTION_TOKENS = 60
@@ -229,9 +231,8 @@ class Asker:
         longest = MAX_LONG_ANSWER_CHARS if long else MAX_SHORT_ANSWER_CHARS
         schema = schemas.answer(longest)
         said = await self.calls.ask(role, question, schema, Answer)
-        if len(said.final_answer) >= longest:  # the schema has cut it off
-            said = said.model_copy(update={"final_answer": lenient.whole(said.final_answer)})
-        return self._without_echo(said, question)
+        whole = lenient.whole(said.final_answer, longest)
+        return self._without_echo(said.model_copy(update={"final_answer": whole}), question)
 
     async def what_was_done(self) -> Summary:
         """What the calls of an action have done, and the one that is still missing."""
@@ -244,9 +245,10 @@ class Asker:
         return await self._read_again("again", self.prompts.again(self.state), self.state.passages)
 
     async def _read_again(self, role: Role, question: str, passages: Sequence[Passage]) -> str:
-        schema = schemas.second_reading()
+        schema = schemas.second_reading(MAX_SECOND_READING_CHARS)
         reading = await self.calls.ask(role, question, schema, protocol.SecondReading)
-        return without_notes(reading.answer_again, passages)
+        whole = lenient.whole(reading.answer_again, MAX_SECOND_READING_CHARS)
+        return without_notes(whole, passages)
 
     def _without_echo(self, said: Said, question: str) -> Said:
         """The reply, without the notes that code puts behind places, and without an answer that

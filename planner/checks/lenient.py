@@ -81,9 +81,10 @@ def text_of(lines: Sequence[list[str]]) -> str:
     return "\n".join(map(" ".join, lines))
 
 
-def whole(text: str) -> str:
-    """A text that was cut off, up to its last sentence that is whole, if it has one."""
-    return text_of(without_last(sentences_in(text)))
+def whole(text: str, longest: int) -> str:
+    """A text that a schema cuts off at its `longest`: up to its last sentence that is whole, if it
+    has one."""
+    return text if len(text) < longest else text_of(without_last(sentences_in(text)))
 
 
 def without_last(lines: list[list[str]]) -> list[list[str]]:

@@ -105,8 +105,8 @@ def answer(longest: int) -> Schema:
     )
 
 
-def second_reading() -> Schema:
-    return closed(answer_again=text(240))
+def second_reading(longest: int) -> Schema:
+    return closed(answer_again=text(longest))
 
 
 def summary(tools: Sequence[str]) -> Schema:

@@ -332,7 +332,8 @@ READ_SECONDS = 16.0
 READ_SECONDS_LONG = 36.0
 """The same for a long answer."""
 USUAL_SPEED = 60.0
-"""Tokens a second that a model is assumed to read before that was measured."""
+"""Tokens a second that a model is assumed to read before that was measured, and on a slower machine
+too: what is not shown is not answered, so that takes longer there."""
 MIN_MEASURED = 100
 """A call's time says something about the speed from this many computed tokens on."""
 READ_SHARE = 0.4
@@ -342,8 +343,8 @@ CHARACTERS_READ = 3.0
 
 
 def reading_speed(state: RunState) -> float:
-    """Tokens that the models read a second, by the calls so far; before any, a usual speed. What
-    the server still had of the first call's prompt is not known, so that call tells nothing."""
+    """Tokens that the models read a second, by the calls so far; the usual speed at least. What the
+    server still had of the first call's prompt is not known, so that call tells nothing."""
     measured = [
         (call.prompt_tokens - call.cached_tokens, call.prefill_seconds)
         for call in state.ledger[1:]
@@ -352,7 +353,7 @@ def reading_speed(state: RunState) -> float:
     if not measured:
         return USUAL_SPEED
     tokens, seconds = (sum(each) for each in zip(*measured, strict=True))
-    return float(tokens / seconds)
+    return max(USUAL_SPEED, tokens / seconds)
 
 
 def reading_characters(state: RunState, context_tokens: int) -> int:

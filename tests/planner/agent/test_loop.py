@@ -33,6 +33,7 @@ from serving import Place, text
 
 from planner import protocol
 from planner.agent.model_calls import REPLY_TOKENS, Draft
+from planner.agent.questions import MAX_SECOND_READING_CHARS
 from planner.agent.reading import MAY_LACK, NO_LINE
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import (
@@ -632,6 +633,22 @@ async def test_a_short_answer_that_another_reading_contradicts_is_asked_for_once
     assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
 
 
+async def test_a_slow_machine_shows_no_less_for_a_short_answer(pool: DictionaryPool) -> None:
+    shown: list[list[str]] = []
+    for seconds in (0.0, 1000.0):  # nothing is known of the first one's speed
+        ran = await planned(
+            *(brief("long answer", "phoenix"), Unconstrained(f"{CLASS} has `run`.")),
+            *(second(ANSWER), found(ANSWER)),
+            pool=much(pool),
+            prompt=QUESTION,
+            reply_fields={"prompt_tokens": 500, "prefill_seconds": seconds},
+        )
+        shown.append([each.place for each in ran.state.passages])
+    usual, slow = shown
+    assert slow == usual
+    assert len(slow) > 3
+
+
 # Of the other one no result says its words either: it is what a model knows of such things.
 @pytest.mark.parametrize(
     "said", ["", "It depends on various factors, such as the load and the available memory. " * 3]
@@ -1225,6 +1242,7 @@ async def test_of_readings_that_differ_the_widest_that_names_something_is_kept(
 
 
 AGES = "# The archiver takes records of this age in days.\nMIN_AGE_DAYS = 6078\n"
+CUT_OFF = f"MIN_AGE_DAYS = 6078. It is{' a number' * 30}"[:MAX_SECOND_READING_CHARS]
 CONFIG = "leave: 9214  # days off\nweekend: 37  # days off\n"
 
 
@@ -1233,6 +1251,7 @@ CONFIG = "leave: 9214  # days off\nweekend: 37  # days off\n"
     [
         (("6078", "MIN_AGE_DAYS = 6078"), "answered", "MIN_AGE_DAYS = 6078"),
         (("MIN_AGE_DAYS = 6078", "6078"), "answered", "MIN_AGE_DAYS = 6078"),
+        (("6078", CUT_OFF), "answered", "MIN_AGE_DAYS = 6078."),
         (("9214", "6078"), "partial", "6078"),
         (("6078", "It is set by Guide."), "partial", "6078"),
         (("9214", "37, as Guide says"), "partial", "9214"),

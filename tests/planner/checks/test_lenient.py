@@ -29,8 +29,9 @@ def test_sentences_blocks_and_tables(text: str, lines: list[list[str]]) -> None:
 
 
 def test_a_text_that_was_cut_off_ends_with_its_last_whole_sentence() -> None:
-    assert whole("It is 5. The limit is") == "It is 5."
-    assert whole("The limit is") == "The limit is"
+    assert whole("It is 5. The limit is", 21) == "It is 5."
+    assert whole("It is 5. The limit is", 22) == "It is 5. The limit is"
+    assert whole("The limit is", 12) == "The limit is"
 
 
 @pytest.mark.parametrize(
