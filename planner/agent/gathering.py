@@ -25,7 +25,15 @@ from planner.evidence.outline import outline
 from planner.evidence.passages import file_text, of_file
 from planner.evidence.ranking import NOT_COMPARED, Alike, defined, named_in, ranked, undefined
 from planner.evidence.search_terms import MAX_TERMS, absent, in_any_case, searches, spelled_out
-from planner.evidence.selection import fitting, foremost, selected, size, subjects, with_uses
+from planner.evidence.selection import (
+    fitting,
+    foremost,
+    selected,
+    size,
+    subjects,
+    valued,
+    with_uses,
+)
 from planner.evidence.words import tokens
 from planner.passage import Passage
 from planner.state import Iteration
@@ -292,7 +300,8 @@ class Gatherer:
         constant's value for a function that uses it or the base of a class; and the files that
         define one."""
         best = ranked(passages, question, " ".join(more), alike)
-        top = foremost(best, named_in(passages, question))
+        names = named_in(passages, question)
+        top = [*valued(best, names), *foremost(best, names)]
         missing = undefined(passages, top)[:MAX_TERMS]
         if not missing:
             return [], []

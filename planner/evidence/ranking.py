@@ -338,10 +338,15 @@ def defining_line(passage: Passage, top: Sequence[Passage]) -> Passage:
 
 def mentions(passage: Passage, names: set[str]) -> list[Passage]:
     """The lines of a passage that have one of the names, one of each place within it."""
-    lines = passage.text.splitlines()
-    found = [number for number, line in enumerate(lines) if names & set(tokens(line))]
-    cut = [related(_line(passage, lines, number), names) for number in found]
-    return list({each.heading: each for each in reversed(cut)}.values())[::-1]
+    found = lines_with(passage, names)
+    return list({each.heading: each for each in reversed(found)}.values())[::-1]
+
+
+def lines_with(passage: Passage, names: set[str]) -> list[Passage]:
+    """The lines of a passage that have one of the names, with what each is to them."""
+    lines = passage.text.splitlines() if any(name in passage.text for name in names) else []
+    found = [number for number, line in enumerate(lines) if names & {*tokens(line)}]
+    return [related(_line(passage, lines, number), names) for number in found]
 
 
 def related(passage: Passage, names: set[str]) -> Passage:

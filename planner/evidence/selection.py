@@ -5,6 +5,7 @@ best ranked. The lines that define what the first two mention follow directly, a
 name of the request. A long answer is shown more of the same.
 """
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +24,7 @@ from planner.evidence.ranking import (
     heads,
     indentation,
     is_local,
+    lines_with,
     mentions,
     named_in,
     ranked,
@@ -30,7 +32,7 @@ from planner.evidence.ranking import (
     user,
     weight,
 )
-from planner.evidence.words import tokens, words
+from planner.evidence.words import is_name, tokens, words
 from planner.passage import Passage
 from planner.text import counted
 
@@ -45,6 +47,8 @@ MAX_INSIDE = 4
 MAX_FOLLOWED = 3
 """Passages that define what they mention, shown directly after them, by their first line for a
 short answer: a constant's value stands often in another file."""
+MAX_VALUES = 2
+"""Lines that give a name of the question another name as its value."""
 MAX_WHOLE = 2500
 """Characters of the definitions that are shown as a whole: a class and its declaration in another
 file say the same, and would leave no room for anything else."""
@@ -89,12 +93,35 @@ def selected(
         _told(_with_next(each, after), passages, names, asked if each in counted_in else set())
         for each in order
     )
-    used = followed(passages, top)[:MAX_FOLLOWED]
+    values = valued(best, names)
+    follow = [*values, *top]
+    used = followed(passages, follow)[:MAX_FOLLOWED]
     if not whole:
-        used = [defining_line(each, top) for each in used]
+        used = [defining_line(each, follow) for each in used]
     lines = _mentions(best, names)[:MAX_MENTIONS]
-    shown = fitting(chain(islice(told, TOP), used, lines, told), room, before)
+    shown = fitting(chain(islice(told, TOP), values, used, lines, told), room, before)
     return [*map(worked_out, shown)]
+
+
+def valued(passages: Sequence[Passage], names: set[str]) -> list[Passage]:
+    """The first lines that give one of the names another name as its value, as in `timeout: float =
+    DEFAULT_TIMEOUT`: what that is stands elsewhere."""
+    if not names:
+        return []
+    either = "|".join(map(re.escape, sorted(names)))
+    sign = r"(:?=(?!=)|:|\?\?=?|\|\|=?)"
+    given = re.compile(rf"(?<!\w)(?:{either})\b[\"']?(?:\s*:[^=,;]*?)?\s*{sign}(?=\s*([\w.]+))")
+    found: dict[str, Passage] = {}
+    for passage in passages:
+        for line in lines_with(passage, names):
+            for by, value in given.findall(line.text):
+                name = value.rpartition(".")[2]
+                is_type = by == ":" and name[:1].isupper() and not name.isupper()
+                if is_name(name) and name not in names and not is_type:
+                    found.setdefault(name, line)
+        if len(found) >= MAX_VALUES:
+            break
+    return list(dict.fromkeys(found.values()))[:MAX_VALUES]
 
 
 def _mentions(passages: Sequence[Passage], names: set[str]) -> list[Passage]:

@@ -3,7 +3,7 @@
 import pytest
 
 from planner.evidence.passages import of_file
-from planner.evidence.selection import MAX_WHOLE, foremost, selected, subjects
+from planner.evidence.selection import MAX_WHOLE, foremost, selected, subjects, valued
 from planner.passage import Passage
 from planner.prompts.texts import passage
 
@@ -130,6 +130,37 @@ def test_the_value_of_a_constant_stands_directly_after_what_uses_it() -> None:
     )
     assert found[0].source == "weather.py"
     assert found[2].text == "PATIENCE_LIMIT = 90"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    max_wait: float = PATIENCE_LIMIT,",
+        "    max_wait: PATIENCE_LIMIT,",
+        "    this.max_wait = options.max_wait ?? Limits.PATIENCE_LIMIT;",
+        "    'max_wait': PATIENCE_LIMIT",
+        "    ferry->max_wait = PATIENCE_LIMIT;",
+    ],
+)
+def test_what_a_name_has_as_its_value_follows_it(line: str) -> None:
+    """However many passages define the name before that one does."""
+    told = "\n".join(
+        f"class Ferry{number}:\n    max_wait = {number}  # the longest wait of a ferry\n\n"
+        for number in range(9)
+    )
+    found = selected(
+        passages(told=told, ferry=f"moor(\n{line}\n)", limits="A = 1\nPATIENCE_LIMIT = 90\n"),
+        "What is the longest max_wait of a ferry?",
+        ["max_wait", "longest", "ferry"],
+        3000,
+        [],
+    )
+    assert [each.text for each in found[2:4]] == [line, "PATIENCE_LIMIT = 90"]
+
+
+@pytest.mark.parametrize("line", ["max_wait: FerryWait", "max_wait == TOLL", "max_wait = 3"])
+def test_a_type_or_a_comparison_is_no_value(line: str) -> None:
+    assert valued(passages(ferry=line), {"max_wait"}) == []
 
 
 def test_what_a_passage_defines_says_more_than_what_it_mentions() -> None:
