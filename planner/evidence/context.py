@@ -353,7 +353,7 @@ def reading_speed(state: RunState) -> float:
     if not measured:
         return USUAL_SPEED
     tokens, seconds = (sum(each) for each in zip(*measured, strict=True))
-    return max(USUAL_SPEED, tokens / seconds)
+    return max(USUAL_SPEED, float(tokens / seconds))
 
 
 def reading_characters(state: RunState, context_tokens: int) -> int:
