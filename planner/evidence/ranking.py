@@ -183,10 +183,10 @@ def named_in(passages: Sequence[Passage], query: str) -> set[str]:
     return spelled | capital
 
 
-def followed(passages: Sequence[Passage], top: Sequence[Passage]) -> list[Passage]:
-    """Passages that define what the top ones mention: a constant's value for a function that uses
-    it, the base of a class. What the first of them mention comes first; of each, the names of its
-    first line, and then the rarest."""
+def followed(passages: Sequence[Passage], top: Sequence[Passage]) -> list[tuple[Passage, str]]:
+    """Passages that define what the top ones mention, each with that name: a constant's value for a
+    function that uses it, the base of a class. What the first of them mention comes first; of each,
+    the names of its first line, and then the rarest."""
     defining: dict[str, list[tuple[int, int]]] = defaultdict(list)
     spread: Counter[str] = Counter()
     for number, passage in enumerate(passages):
@@ -194,7 +194,7 @@ def followed(passages: Sequence[Passage], top: Sequence[Passage]) -> list[Passag
         if passage not in top:
             for name, position in defined(passage).items():
                 defining[name].append((position, number))
-    found: list[int] = []
+    found: list[tuple[Passage, str]] = []
     for passage in top:
         lines = [(line, defined_in(line)) for line in passage.text.splitlines()]
         head = set(tokens(next((line for line, name in lines if name), "")))
@@ -202,8 +202,8 @@ def followed(passages: Sequence[Passage], top: Sequence[Passage]) -> list[Passag
         own = defined(passage).keys() | {name[0] for _, name in lines if name and name[1]}
         names = {name for name in tokens(passage.text) if is_name(name) and name not in own}
         for name in sorted(names, key=lambda name: (name not in head, spread[name], name)):
-            found += [number for _, number in sorted(defining[name])[:2]]
-    return [passages[number] for number in dict.fromkeys(found)]
+            found += [(passages[number], name) for _, number in sorted(defining[name])[:2]]
+    return list(dict.fromkeys(found))
 
 
 def undefined(passages: Sequence[Passage], top: Sequence[Passage]) -> list[str]:
@@ -327,13 +327,11 @@ def _is_defined(before: str, after: str, behind: bool) -> bool:
     )
 
 
-def defining_line(passage: Passage, top: Sequence[Passage]) -> Passage:
-    """The first line of a passage that defines what the top ones mention, with what it defines."""
+def defining_line(passage: Passage, name: str) -> Passage:
+    """The line of a passage that defines a name."""
     lines = passage.text.splitlines()
-    mentioned = {name for each in top for name in tokens(each.text)}
-    wanted = {name for name in defined(passage) if is_name(name)} & mentioned
-    first = next((n for n, line in enumerate(lines) if wanted & set(tokens(line))), 0)
-    return related(_line(passage, lines, first), wanted)
+    defining = (n for n, line in enumerate(lines) if (own := defined_in(line)) and own[0] == name)
+    return related(_line(passage, lines, next(defining, 0)), {name})
 
 
 def mentions(passage: Passage, names: set[str]) -> list[Passage]:

@@ -94,10 +94,11 @@ def selected(
         for each in order
     )
     values = valued(best, names)
-    follow = [*values, *top]
-    used = followed(passages, follow)[:MAX_FOLLOWED]
-    if not whole:
-        used = [defining_line(each, follow) for each in used]
+    defining = followed(passages, [*values, *top])
+    if whole:
+        used = list(dict.fromkeys(each for each, _ in defining))[:MAX_FOLLOWED]
+    else:
+        used = [defining_line(each, name) for each, name in defining[:MAX_FOLLOWED]]
     lines = _mentions(best, names)[:MAX_MENTIONS]
     shown = fitting(chain(islice(told, TOP), values, used, lines, told), room, before)
     return [*map(worked_out, shown)]

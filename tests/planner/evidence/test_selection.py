@@ -110,7 +110,7 @@ def test_the_best_passage_comes_before_the_lines_of_others() -> None:
 WAIT = """
 def wait_for_calm(seconds=PATIENCE_LIMIT):
     # how long the ferry waits for calm weather
-    sleep(seconds)
+    sleep(seconds * MOON_TIDE)
 """
 
 
@@ -122,7 +122,7 @@ def test_the_value_of_a_constant_stands_directly_after_what_uses_it() -> None:
         for place in range(20)
     )
     found = selected(
-        passages(noise=noise, weather=WAIT, limits="GRAVITY = 10\nPATIENCE_LIMIT = 90\n"),
+        passages(noise=noise, weather=WAIT, limits="MOON_TIDE = 10\nPATIENCE_LIMIT = 90\n"),
         "How long does the ferry wait for calm weather?",
         ["wait", "calm", "weather"],
         3000,
