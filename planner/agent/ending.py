@@ -141,7 +141,7 @@ class Ending:
             status, reason = "partial", reason or (doubt and doubt.reason)
         elif not found:
             status = "partial" if reason else "not_found"
-        elif talk and echoed(self.state, answer):
+        elif talk and (self.state.part.request.said_before or echoed(self.state, answer)):
             reason = reason or "nothing was looked up or changed for this reply"
         if status == "partial" and (rest := self._without_orders(answer)):
             answer = rest

@@ -465,13 +465,20 @@ async def test_only_read_only_tools_are_offered(pool: DictionaryPool) -> None:
     assert all("write_file" not in asked.text for asked in ran.asked)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "said_before", "reply", "reason"),
+    [
+        ("Hi!", "", "Hello.", None),
+        ("Yes", "Assistant: Shall I?", "Done.", "nothing was looked up or changed for this reply"),
+    ],
+)
 async def test_talk_is_replied_to_by_the_fast_model_and_nothing_is_searched(
-    pool: DictionaryPool,
+    prompt: str, said_before: str, reply: str, reason: str | None, pool: DictionaryPool
 ) -> None:
-    ran = await planned(talk("Hello."), pool=pool, prompt="Hi!")
+    ran = await planned(talk(reply), pool=pool, prompt=prompt, said_before=said_before)
     assert pool.calls == []
     assert [(call.role, call.model) for call in ran.state.ledger] == [("brief", "fast")]
-    assert (ran.state.status, ran.state.answer, ran.state.reason) == ("answered", "Hello.", None)
+    assert (ran.state.status, ran.state.answer, ran.state.reason) == ("answered", reply, reason)
 
 
 async def test_when_a_plan_needs_no_tool_the_conclusion_comes_at_once(
