@@ -21,10 +21,12 @@ def listed(request: str) -> tuple[str, list[str]]:
     before = request[: mark.end()].rpartition("1")[0].rstrip("( \n")
     items: list[str] = []
     rest = request[mark.end() :]
+    between = r"(?:\s|(?<=[。；？！]))\s*"
+    if re.search(rf"\n *{_MARK.format(number=2)}", rest.partition("\n\n")[0]):
+        between = r"\n\s*"  # within a line, many languages write "2. " for "second"
     while len(items) < MAX_ITEMS:
-        item, *others = re.split(
-            rf"(?:\s|(?<=[。；？！]))\s*{_MARK.format(number=len(items) + 2)}", rest, maxsplit=1
-        )
+        mark_of_next = between + _MARK.format(number=len(items) + 2)
+        item, *others = re.split(mark_of_next, rest, maxsplit=1)
         items.append(item.strip())
         if not others:
             break

@@ -69,6 +69,17 @@ async def test_each_item_is_met_by_itself(pool: DictionaryPool) -> None:
     assert last.text.count(f"def {FUNCTION}") == 1  # and nothing else of it
 
 
+async def test_a_number_within_the_lines_of_a_list_begins_no_item(pool: DictionaryPool) -> None:
+    questions = [f"Ist der 2. Wert {CONSTANT}?", f"Wo steht die 3. Funktion, {FUNCTION}?"]
+    ran = await planned(
+        found(f"{CONSTANT} = {VALUE}"),
+        found(IN_FILE),
+        pool=pool,
+        prompt=f"1. {questions[0]}\n2. {questions[1]}",
+    )
+    assert [part.request.prompt for part in ran.state.parts] == questions
+
+
 async def test_many_items_fit_into_a_small_context(pool: DictionaryPool) -> None:
     questions = [f"{n}. What is {CONSTANT} on day {n}?" for n in range(1, 9)]
     pool.files["jobs/long.py"] = "\n\n".join(
