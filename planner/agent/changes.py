@@ -1,7 +1,6 @@
 """The changes that a request is for, and what became of them, according to the run's record. A
 model's words do not decide this."""
 
-import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from planner.checks.deeds import invented, left_undone, related
 from planner.checks.grounding import echoed, not_done, results
 from planner.checks.guards import repeats, sources
 from planner.events import FinalStatus
-from planner.evidence.words import long_words, words
+from planner.evidence.words import asks, long_words, words
 from planner.prompts.texts import one_line
 from planner.protocol import Call
 from planner.state import Iteration, RunState
@@ -30,8 +29,6 @@ NO_CALL = "no call that changes anything was made"
 """Why nothing was changed, if no other reason is known."""
 MAX_COMPLAINT_CHARS = 300
 """Characters of what a tool says about a call that it did not accept."""
-QUESTION_MARK = re.compile("[?？؟]")
-"""The question marks of most scripts."""
 
 
 class Lacks(NamedTuple):
@@ -88,7 +85,7 @@ class Changes:
     @property
     def asked(self) -> bool:
         """Whether the request has a question mark."""
-        return QUESTION_MARK.search(self.state.prompt) is not None
+        return asks(self.state.prompt)
 
     @property
     def acting(self) -> bool:

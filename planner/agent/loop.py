@@ -28,7 +28,7 @@ from typing import Any
 
 from planner.agent.best_answer import BestAnswer
 from planner.agent.budget import Budget, LimitReached
-from planner.agent.changes import QUESTION_MARK, Changes
+from planner.agent.changes import Changes
 from planner.agent.editing import Editor
 from planner.agent.ending import Ending, of_items
 from planner.agent.finding import Finder
@@ -48,7 +48,7 @@ from planner.errors import ModelError, RequestError
 from planner.events import BriefMade, Event, ItemStarted, RunFinished, RunStarted, ToolSelected
 from planner.evidence.items import listed
 from planner.evidence.tool_ranking import Ranking
-from planner.evidence.words import is_name, named, says
+from planner.evidence.words import asks, is_name, named, says
 from planner.inbox import Inbox
 from planner.models.base import Models
 from planner.prompts import Prompts
@@ -305,8 +305,8 @@ class _Run:
         that stands in a question, or has questions only and was read as an order, is the subject or
         the text of one request, and a list of orders is planned as a whole."""
         before, items = listed(self.request.prompt)
-        asking = [each for each in items if QUESTION_MARK.search(each)]
-        as_one = QUESTION_MARK.search(before) or self.request.data_schema or not asking
+        asking = [*filter(asks, items)]
+        as_one = asks(before) or self.request.data_schema or not asking
         if as_one or (brief.wants == "action" and len(asking) == len(items)):
             return []
         return [f"{before}\n{each}".strip() for each in items]

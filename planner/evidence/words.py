@@ -26,6 +26,8 @@ _MARKS = "\u200c\u200d" + "".join(
     each for each in map(chr, range(0x300, 0x1E00)) if unicodedata.category(each).startswith("M")
 )
 """What a letter may have above, below or beside it, such as most vowels of Hindi."""
+_QUESTION_MARK = re.compile(rf"\?(?!\.?{LETTER})|[？؟]")
+"""Those of most scripts. One right before a letter stands in code or in an address."""
 _PLAIN = rf"(?:[^\W_{_SCRIPTS}]+[{_MARKS}]*)+"
 TOKEN = re.compile(rf"{_UNSPACED.pattern}|(?<!_)_*{_PLAIN}(?:_+{_PLAIN})*_*")
 _CASED = range(0x530)
@@ -114,6 +116,11 @@ def says(text: str, name: str) -> bool:
         _BEFORE_NAME.match(text, found.start()) and _AFTER_NAME.match(text, found.end())
         for found in re.finditer(re.escape(name), text, re.IGNORECASE)
     )
+
+
+def asks(text: str) -> bool:
+    """Whether a text has a question mark."""
+    return _QUESTION_MARK.search(text) is not None
 
 
 def named(text: str) -> set[str]:

@@ -574,6 +574,8 @@ UNDONE = "Nothing was changed: no call that changes anything was made."
     [
         ("Set the request timeout to 90", "REQUEST_TIMEOUT was set to 90.", "partial", UNDONE),
         ("Setz REQUEST_TIMEOUT auf 90", "REQUEST_TIMEOUT steht auf 90.", "partial", UNDONE),
+        ("REQUEST_TIMEOUT = from(url?.timeout, 90)", "REQUEST_TIMEOUT is 90.", "partial", UNDONE),
+        ("Set it by /api?REQUEST_TIMEOUT=90", "REQUEST_TIMEOUT is 90.", "partial", UNDONE),
         ("REQUEST_TIMEOUTを90にして", "REQUEST_TIMEOUTを90にしました。", "partial", UNDONE),
         (
             "Rename REQUEST_TIMEOUT to REQUEST_LIMIT",
