@@ -12,6 +12,7 @@ from typing import Any
 
 from planner.checks.lenient import sentences_in
 from planner.evidence.tool_ranking import shown_whole
+from planner.evidence.words import asks
 from planner.models.base import Message
 from planner.passage import Passage
 from planner.text import flat, shortened
@@ -68,12 +69,12 @@ def one_line(text: str, longest: int = 160) -> str:
 
 def in_short(text: str, longest: int = MAX_QUERY_CHARS) -> str:
     """A request on one line, at most `longest` characters: without its shortest sentences if it is
-    longer, such as a greeting."""
+    longer, such as a greeting. A question stays longest: it may be about a long text."""
     if len(whole := flat(text)) <= longest:
         return whole
     sentences = [flat(each) for line in sentences_in(text) for each in line]
     while len(" ".join(sentences)) > longest and len(sentences) > 1:
-        sentences.remove(min(sentences, key=len))
+        sentences.remove(min(sentences, key=lambda each: (asks(each), len(each))))
     return shortened(" ".join(sentences) or whole, longest)
 
 

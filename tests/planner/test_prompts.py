@@ -707,3 +707,6 @@ def test_a_long_request_is_said_once_more_without_its_shortest_sentences() -> No
     assert in_short(request, 60) == long
     assert in_short(request, 20) == "Find a cafe in Bern…"
     assert in_short("---", 2) == "-…"
+    log = "\n".join(f"The worker {n} has waited for a connection." for n in range(9))
+    for asked in (f"Why?\n{log}", f"{log}\nWhy?", f"```\n{log}\n```\nWhy?"):
+        assert "Why?" in in_short(asked, 90)
