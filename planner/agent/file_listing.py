@@ -16,10 +16,12 @@ from planner.tools import ToolSpec
 
 MAX_LISTED = 40
 """Files that are read for one question if no text can be searched."""
+MAX_UNLISTED = 12
+"""Those of them that the question names and no listing has; a log in it may have hundreds."""
 MAX_FOLDERS = 30
 """Folders that are listed for one question."""
 MAX_UNREAD = 3
-"""Files in a row that cannot be read before a listing is taken for something else."""
+"""Files of a listing in a row that cannot be read before it is taken for something else."""
 
 
 class FileListing:
@@ -43,12 +45,13 @@ class FileListing:
         unlisted = [name for name in paths_in(question) if not any(name in path for path in paths)]
         passages: list[Passage] = []
         unread = 0
-        for path in list(dict.fromkeys([*unlisted, *best, *paths]))[:MAX_LISTED]:
+        wanted = [*unlisted[:MAX_UNLISTED], *best, *paths]
+        for path in list(dict.fromkeys(wanted))[:MAX_LISTED]:
             iteration = await self.caller.own_call(reads, _taking(reads, path), f"read {path}")
             if iteration.succeeded and not empty(iteration.result):
                 passages += of_file(path, file_text(iteration.result), reads.upstream)
                 unread = 0
-            else:
+            elif path in paths:
                 unread += 1
             if unread == MAX_UNREAD:
                 break

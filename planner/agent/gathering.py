@@ -47,6 +47,8 @@ CUT_AT = 10
 """Limits of searches are multiples of this number of lines."""
 MAX_FILES = 6
 """Files that are read whole for one question."""
+MAX_NAMED = 12
+"""Paths of one question that are looked for; a log in it may have hundreds."""
 INTRODUCTION = "README.md"
 """The file in which a project says what it is."""
 MAX_DEFINING = 4
@@ -121,7 +123,8 @@ class Gatherer:
         documented: list[Passage] = []
         if self.search:
             searched, found = await self._searched(question, more)
-            named = [path for name in paths_in(question) for path in await self._file(name, found)]
+            asked = paths_in(question)[:MAX_NAMED]
+            named = [path for name in asked for path in await self._file(name, found)]
             files = list(dict.fromkeys([*named, *best_files(found, question, more)]))[:MAX_FILES]
             if self._long or not files:
                 introduction = (await self._file(INTRODUCTION, []))[:1]

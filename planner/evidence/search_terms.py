@@ -25,12 +25,17 @@ def searches(question: str, more: Sequence[str]) -> list[list[str]]:
     telling = {each for each in [*asked, *beside] if _TELLING.fullmatch(each)}
     if question == question.upper():
         telling = set()
-    names = [token for token in [*asked, *beside] if is_name(token) or token in telling]
+    named, known = (
+        [token for token in each if is_name(token) or token in telling] for each in (asked, beside)
+    )
     plain = [
         beginning(stem, token) for token in beside for stem in words(token) if len(stem) >= MIN_TERM
     ]
     own = [beginning(stem, each) for each in asked for stem in long_words(each, MIN_OWN_TERM)]
-    widest = [[*names, *plain, *own], [*names, *plain], names]
+    leading = [*named, *known, *plain]
+    if len(_distinct(named)) > MAX_TERMS // 2:  # as in a log: those it is about are chosen by now
+        leading = [*known, *plain, *named]
+    widest = [[*leading, *own], leading, [*named, *known]]
     return [_distinct(each)[:MAX_TERMS] for each in widest if each]
 
 

@@ -169,6 +169,26 @@ def test_names_are_searched_for_as_they_are_spelled_and_words_by_their_stems() -
     assert searches("日志", []) == [["日志"]]
 
 
+LOG = "\n".join(f"INFO req_{number}a7 GET /api/items/{number}" for number in range(1000, 1040))
+
+
+@pytest.mark.parametrize("has_search", [True, False])
+async def test_a_log_in_a_question_does_not_hide_what_it_is_about(has_search: bool) -> None:
+    pool = pool_of({"src/gates.py": SOURCE})
+    pool.specs = [SEARCH, READ_WHOLE, FIND] if has_search else [READ_WHOLE, LIST]
+    pool.results["find_file"] = ["{}"] * 40
+    ran = await planned(
+        Fast({"search": ["gates", "width"], "wants": "short answer"}),
+        *([] if has_search else [{"lists": "list_dir", "reads": "read_file"}]),
+        found("WIDTH_OF_GATES is 31."),
+        pool=pool,
+        prompt=f"How wide are these?\n\n{LOG}",
+    )
+    assert "src/gates.py" in read(ran)
+    assert len(pool.calls) < 20
+    assert ran.state.status == "answered"
+
+
 @pytest.mark.parametrize("word", ["Größe", "límite", "schöne", "größer"])
 async def test_a_word_with_other_letters_is_one_word(word: str) -> None:
     """Else a search for a single `ö` or `í` finds every line that has one."""
