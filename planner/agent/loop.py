@@ -52,9 +52,14 @@ from planner.evidence.words import asks, is_name, named, says
 from planner.inbox import Inbox
 from planner.models.base import Models
 from planner.prompts import Prompts
+from planner.prompts.texts import in_short
 from planner.protocol import Brief, Call, Conclude, RunRequest, Wants
 from planner.state import RunState
+from planner.text import shortened
 from planner.tools import Approval, Approver, Policy, ToolPool, ToolSpec, names_of, refuse
+
+MAX_ANSWER_CHARS = 400
+"""Characters of the answer to an item, for the items after it."""
 
 
 async def run(
@@ -180,7 +185,10 @@ class _Run:
             if self.state.step:
                 self.steps.end(success=False)
             self.asker.may_change = False
-            before = [f"{asked}\n{end.answer}" for asked, end in zip(met, ends, strict=False)]
+            before = [
+                f"{in_short(asked)}\n{shortened(end.answer, MAX_ANSWER_CHARS)}"
+                for asked, end in zip(met, ends, strict=False)
+            ]
             self.emit(ItemStarted(number=number, of=len(met), prompt=prompt, before=before))
             end = await self.meet()
             assert isinstance(end, RunFinished), "an item is not divided"

@@ -80,7 +80,8 @@ async def test_a_number_within_the_lines_of_a_list_begins_no_item(pool: Dictiona
     assert [part.request.prompt for part in ran.state.parts] == questions
 
 
-async def test_many_items_fit_into_a_small_context(pool: DictionaryPool) -> None:
+@pytest.mark.parametrize("log", ["", "\n\nThis was logged:\n" + "WARN A worker waits.\n" * 99])
+async def test_many_items_fit_into_a_small_context(log: str, pool: DictionaryPool) -> None:
     questions = [f"{n}. What is {CONSTANT} on day {n}?" for n in range(1, 9)]
     pool.files["jobs/long.py"] = "\n\n".join(
         f"def use_{n}() -> int:\n    # {'constant days ' * 20}\n    return {CONSTANT} + {n}"
@@ -89,7 +90,7 @@ async def test_many_items_fit_into_a_small_context(pool: DictionaryPool) -> None
     ran = await planned(
         *[found(f"{CONSTANT} is {VALUE}.")] * 8,
         pool=pool,
-        prompt="\n".join(questions),
+        prompt="\n".join(questions) + log,
         context_tokens=4096,
     )
     assert ran.state.status == "answered"
