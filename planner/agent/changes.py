@@ -38,7 +38,7 @@ class Lacks(NamedTuple):
     """What its answer says and no call has done."""
     failed: Sequence[Iteration]
     pending: Sequence[str]
-    """Its planned changes that were not begun."""
+    """Its changes that were planned or ordered, and not begun."""
 
     @property
     def reason(self) -> str | None:
@@ -166,6 +166,18 @@ class Changes:
             if (tool := find(planned.get(step, ""), self.tools)) and not tool.read_only
         ]
 
+    def not_called(self) -> list[str]:
+        """The orders among the steps that a conclusion is about, if no step called a change: what
+        one has only looked up, another one may do."""
+        if self.state.part.request.goal != "conclude" or not all(map(self.reads, self.calls)):
+            return []
+        orders = [
+            part.request.prompt
+            for part in self.state.parts
+            if part.brief and part.brief.wants == "action"
+        ]
+        return [each for each in orders if not asks(each)]
+
     def undone(self) -> tuple[FinalStatus, str] | None:
         """The status of a request for a change that was not made, and why it was not; None when a
         change was made."""
@@ -197,7 +209,8 @@ class Changes:
 
     def lacks(self, deeds: str = "") -> Lacks:
         """What is left to do, and what a text that tells of `deeds` says that was not done."""
-        return Lacks(self.claimed(deeds) if deeds else [], self.failed(), self.pending())
+        pending = [*self.pending(), *self.not_called()]
+        return Lacks(self.claimed(deeds) if deeds else [], self.failed(), pending)
 
     def related(self, answer: str) -> str:
         """An answer without the sentences that have nothing to do with the request and its calls:

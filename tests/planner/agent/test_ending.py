@@ -97,6 +97,35 @@ async def concluded(said: str) -> Ran:
     )
 
 
+@pytest.mark.parametrize(
+    ("order", "status", "answer"),
+    [
+        (
+            "Say hello in general",
+            "partial",
+            "What was done:\n- nothing, as far as is known\n\nNot done, as far as is known:\n"
+            "- Say hello in general: not begun\n\nThe model says:\nIt was said.",
+        ),
+        ("How do I say hello in general?", "answered", "It was said."),
+    ],
+)
+async def test_a_conclusion_knows_an_order_of_which_a_step_made_no_call(
+    order: str, status: str, answer: str
+) -> None:
+    pool = office()
+    pool.results["list_rooms"] = ["- general"]
+    ran = await acted(
+        order,
+        {"tool": "list_rooms"},
+        conclusion("There is general."),
+        conclusion("It was said."),
+        pool=pool,
+        inbox=Requests(RunRequest(prompt="What was done?", goal="conclude", policy=Policy.ASK)),
+        goal="step",
+    )
+    assert (ran.state.status, ran.state.answer) == (status, answer)
+
+
 async def test_what_a_call_was_given_is_known_with_its_quotes_and_backslashes() -> None:
     """JSON and Python escape them; the model's sentence was taken for the claim of another call."""
     text = 'it\'s "C:\\logs\\app.log"'
