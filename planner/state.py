@@ -445,9 +445,9 @@ class RunState:
                 if event.role not in events.ASIDE:
                     for each in self.unshown:
                         each.shown = True
-                    here = self.iterations[-1].exchange if self.part_iterations else None
-                    opening = self.part.opening
-                    (opening if here is None else here).append(event)
+                    concludes = event.role == "conclude"  # also a step that needed no call
+                    shown = self.iterations[(self.opens if concludes else self.part).first :]
+                    (shown[-1].exchange if shown else self.part.opening).append(event)
             case events.ToolSelected(tool=str(tool)):
                 self.draft = ""  # the try at an answer was not taken
                 self.iterations.append(

@@ -98,6 +98,23 @@ async def test_a_step_that_needs_no_tool_is_known_by_its_notes(pool: DictionaryP
     assert ran.state.unsupported == []
 
 
+async def test_a_later_step_that_needs_no_tool_is_known_by_what_it_concluded(
+    pool: DictionaryPool,
+) -> None:
+    ran = await planned(
+        conclusion("It says Alpha."),
+        {"tool": None},
+        conclusion("Alpha is a letter."),
+        conclusion("It says Alpha, a letter."),
+        pool=pool,
+        inbox=Requests(step("What is that?"), ending("What does it say?")),
+        **FIRST_STEP,
+    )
+    *_, before, last = ran.asked
+    assert last.messages[: len(before.messages)] == before.messages
+    assert "Alpha is a letter." in last.messages[len(before.messages)]["content"]
+
+
 async def test_a_call_is_made_again_for_another_step(pool: DictionaryPool) -> None:
     """The client asks for it; what it reads may have changed."""
     ran = await planned(
