@@ -76,8 +76,8 @@ def absent(
     return [
         each
         for each in dict.fromkeys([*filter(is_name, tokens(question)), *more])
-        if says(question, each)
-        and terms >= (looked_for := spelled(each))
+        if terms >= (looked_for := spelled(each))
+        and says(question, each)
         and not any(part in text for part in looked_for)
         and not _in_another_spelling(each, text)
     ]

@@ -72,10 +72,11 @@ def in_short(text: str, longest: int = MAX_QUERY_CHARS) -> str:
     longer, such as a greeting. A question stays longest: it may be about a long text."""
     if len(whole := flat(text)) <= longest:
         return whole
-    sentences = [flat(each) for line in sentences_in(text) for each in line]
-    while len(" ".join(sentences)) > longest and len(sentences) > 1:
-        sentences.remove(min(sentences, key=lambda each: (asks(each), len(each))))
-    return shortened(" ".join(sentences) or whole, longest)
+    left = dict(enumerate(flat(each) for line in sentences_in(text) for each in line))
+    for number in sorted(left, key=lambda number: (asks(left[number]), len(left[number])))[:-1]:
+        if len(" ".join(left.values())) > longest:
+            del left[number]
+    return shortened(" ".join(left.values()) or whole, longest)
 
 
 def catalogue(tools: Sequence[ToolSpec]) -> str:
