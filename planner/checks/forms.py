@@ -8,6 +8,7 @@ from itertools import combinations, groupby
 
 from planner.checks.claims import COMPARISON, holds, is_number
 from planner.checks.dates import has_time, in_moment
+from planner.evidence.ranking import defined_in
 from planner.evidence.words import is_name, tokens
 from planner.text import flat
 
@@ -66,7 +67,7 @@ def _spelled_otherwise(claim: str, answer: str, text: str) -> bool:
 def _written_otherwise(claim: str, text: str) -> bool:
     """Whether a quotation stands in the text with other blanks or capitals, or a piece of code in
     another way: all its names near each other, with its comparisons, and each number behind one of
-    them. `timeout=30` is `timeout: int = 30`, and `Client.connect()` a method of `Client`."""
+    them. `timeout=30` is `timeout: int = 30`, and `Client.connect` a method of `Client`."""
     quoted = rf"(?<!\w){re.escape(flat(claim).casefold())}(?!\w)"
     if " " in claim and re.search(quoted, flat(text).casefold()):
         return True
@@ -74,7 +75,7 @@ def _written_otherwise(claim: str, text: str) -> bool:
         return _in_code(function[1], text)
     parts = tokens(claim)
     names = [each for each in parts if not each.isdigit()]
-    if len(parts) < 2 or not names or not _CODE.search(claim) or is_path(claim):
+    if len(parts) < 2 or not names or not _CODE.search(claim):
         return False
     if not all(each in text for each in parts):
         return False
@@ -85,7 +86,11 @@ def _written_otherwise(claim: str, text: str) -> bool:
         stand = all(holds(having, each) for each in names)
         compared = all(each in having for each in COMPARISON.findall(claim))
         numbers = [each for each in parts if each.isdigit()]
-        if stand and compared and all(_beside(each, names, having) for each in numbers):
+        # `Client.close` looks like a file.
+        member = not is_path(claim) or parts[-1] in [
+            each[0] for each in map(defined_in, near) if each
+        ]
+        if member and stand and compared and all(_beside(each, names, having) for each in numbers):
             return True
     return False
 
