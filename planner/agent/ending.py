@@ -141,12 +141,12 @@ class Ending:
             status, reason = "partial", reason or (doubt and doubt.reason)
         elif not found:
             status = "partial" if reason else "not_found"
-        elif talk and (self.state.part.request.said_before or echoed(self.state, answer)):
+        elif talk and (self._spoken or echoed(self.state, answer)):
             reason = reason or "nothing was looked up or changed for this reply"
         if status == "partial" and (rest := self._without_orders(answer)):
             answer = rest
             told = _paragraphs("Nothing was changed.", _said(answer))
-        elif self._orders_too and answer:
+        elif (self._orders_too or self._may_agree) and answer:
             told = _paragraphs("Nothing was changed.", _said(told))
         elif self.best.nowhere and answer:
             told = _paragraphs(self.best.nowhere, _said(told))
@@ -258,6 +258,18 @@ class Ending:
         return self.state.may_be_order and self.changes.possible
 
     @property
+    def _may_agree(self) -> bool:
+        """Whether a request that was read as a question may order what was spoken of before: "yes,
+        please" has no word of it, and neither has an answer that tells it as done."""
+        may_be_order = self.state.may_be_order or self._may_be_missed
+        return self._spoken and may_be_order and not self.changes.wanted
+
+    @property
+    def _spoken(self) -> bool:
+        """Whether the request goes on with a conversation."""
+        return bool(self.state.part.request.said_before)
+
+    @property
     def _may_be_missed(self) -> bool:
         """Whether a request that was read as a question may be an order: it has no question mark,
         and the run may change something."""
@@ -294,10 +306,11 @@ class Ending:
         if why == NO_CALL and reason != unsure:  # a doubt about an answer is no cause
             why = reason or why
         text = why if why == UNKNOWN else f"Nothing was changed: {why}."
-        if self._is_question(conclusion):
+        is_question = self._is_question(conclusion)
+        if is_question and not self._spoken:
             status, why = "partial", reason or unsure or why
             text = f"{conclusion.final_answer}\n\n{text}"
-        elif self._may_answer(conclusion):
+        elif is_question or self._may_answer(conclusion):
             status, text = "partial", f"{text}\n\n{_said(conclusion.final_answer)}"
         elif quotes:
             text += "\n\nFound:\n" + "\n".join(f"- {quote}" for quote in quotes)

@@ -608,6 +608,44 @@ async def test_what_only_the_request_says_is_not_told_as_found_or_done(
     assert (ran.state.answer or "").partition("\n")[0] == told
 
 
+READ_AS_QUESTION = Fast({"search": ["request", "timeout"], "wants": "short answer"})
+
+
+@pytest.mark.parametrize(
+    ("prompt", "read", "policy", "told"),
+    [
+        ("Yes, please", [READ_AS_QUESTION], ALLOWED, "Nothing was changed."),
+        (
+            "Yes, please",
+            [Fast(deed("timeout")), READ_AS_QUESTION],
+            {},
+            "Nothing was changed: this run may only use tools that read.",
+        ),
+        (
+            "Will you?",
+            [Fast(deed("timeout")), READ_AS_QUESTION],
+            {},
+            "Nothing was changed.",
+        ),
+        ("And which is it now?", [READ_AS_QUESTION], ALLOWED, ""),
+    ],
+)
+async def test_what_was_spoken_of_before_is_not_told_as_done(
+    prompt: str, read: list[Fast], policy: dict[str, Any], told: str
+) -> None:
+    """Neither the request nor the answer has a word that gives it away."""
+    said = "REQUEST_TIMEOUT was raised to 60."
+    ran = await planned(
+        *read,
+        found(said),
+        pool=DictionaryPool({"limits.py": "REQUEST_TIMEOUT = 60\n"}),
+        prompt=prompt,
+        said_before="Assistant: REQUEST_TIMEOUT is 30. Shall I raise it to 60?",
+        **policy,
+    )
+    assert ran.state.answer == (f"{told}\n\nThe model says:\n{said}" if told else said)
+
+
 async def test_a_copy_of_what_the_model_was_shown_is_no_answer() -> None:
     ran = await planned(
         Fast({"search": ["rooms"], "wants": "short answer"}),
