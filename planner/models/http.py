@@ -69,6 +69,7 @@ class ServerClient:
     """What a request calls the most tokens of its reply."""
     too_long: ClassVar[str]
     """What to do about a prompt that is longer than the context window."""
+    see_log: ClassVar[str] = " See the server's log."
     refusals: ClassVar[Sequence[tuple[Collection[int], str, str]]]
     """What it means when the server refuses a call: the HTTP statuses, a word of its text, and what
     the error then says."""
@@ -117,7 +118,7 @@ class ServerClient:
                 known = {"at": self.at, "url": self.url, "name": name, "said": said}
                 return ModelUnavailable(text.format(status=status, **known))
         where = "while it was answering" if status is None else f"HTTP {status}"
-        return ModelError(f"{self.at} failed on `{name}` ({where}): {said}. See the server's log.")
+        return ModelError(f"{self.at} failed on `{name}` ({where}): {said}.{self.see_log}")
 
     @contextmanager
     def faults(self, name: str) -> Iterator[None]:

@@ -9,7 +9,7 @@ leniently, checks it and has it corrected once.
 import contextlib
 import json
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -65,10 +65,19 @@ class _Timings(BaseModel):
     predicted_ms: float = 0.0
 
 
+class _Progress(BaseModel):
+    """How far llama.cpp has read the prompt."""
+
+    processed: int
+    """Tokens, those from the prefix cache included."""
+    total: int
+
+
 class _Chunk(BaseModel):
     """One event of a reply's stream. One has a `finish_reason`; it or a later one the `usage`."""
 
     choices: list[_Choice] | None = None
+    prompt_progress: _Progress | None = None
     usage: _Usage | None = None
     timings: _Timings | None = None
 
@@ -231,11 +240,20 @@ class OpenAIClient(http.ServerClient):
 
 class OpenAIModel:
     """One model of a server; a `ChatModel`. `context_tokens` is what the server has loaded it with,
-    prompt and reply together."""
+    prompt and reply together. `on_read` is called with the tokens of a prompt that llama.cpp has
+    read so far, and with all of them."""
 
-    def __init__(self, name: str, client: OpenAIClient, *, context_tokens: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        client: OpenAIClient,
+        *,
+        context_tokens: int,
+        on_read: Callable[[int, int], None] | None = None,
+    ) -> None:
         self.name, self.context_tokens = name, context_tokens
         self._client = client
+        self._on_read = on_read
         self._without: frozenset[Unsupported] = frozenset()
         """What the server is known to refuse."""
         self._thinks = False
@@ -275,6 +293,8 @@ class OpenAIModel:
             body["response_format"] = {"type": "json_schema", "json_schema": shape}
         quiet = self._thinks and "thinking" not in without
         body |= _LITTLE_THINKING if quiet else {}
+        if self._on_read:
+            body["return_progress"] = True
         written = Written(request)
         finish: str | None = None
         usage = _Usage()
@@ -284,6 +304,8 @@ class OpenAIModel:
         async with contextlib.aclosing(self._client.chunks(body)) as chunks:
             async for chunk in chunks:
                 usage, timings = chunk.usage or usage, chunk.timings or timings
+                if self._on_read and (read := chunk.prompt_progress):
+                    self._on_read(read.processed, read.total)
                 for choice in (chunk.choices or [])[:1]:
                     finish = choice.finish_reason or finish
                     first = first or (time.monotonic() if choice.text or choice.thought else None)
@@ -294,7 +316,7 @@ class OpenAIModel:
                 "its log, and try again."
             )
         ended = time.monotonic()
-        read = first or ended
+        begins = first or ended
         counted = _told(usage.prompt_tokens)
         if counted is not None:
             self._client.check_whole(self.name, messages, counted, self.context_tokens)
@@ -315,8 +337,8 @@ class OpenAIModel:
             finish="length" if finish == "length" else "stop",
             generated_tokens=generated,
             thinking_tokens=written.thinking_tokens(generated, finish == "length"),
-            prefill_seconds=timings.prompt_ms / 1000 if timings else read - begun,
-            decode_seconds=timings.predicted_ms / 1000 if timings else ended - read,
+            prefill_seconds=timings.prompt_ms / 1000 if timings else begins - begun,
+            decode_seconds=timings.predicted_ms / 1000 if timings else ended - begins,
         )
 
     async def load(self) -> None:
