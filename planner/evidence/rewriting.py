@@ -6,7 +6,6 @@ it copies a part of a file with a change in it. What has changed is found by com
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import Match, SequenceMatcher
 from itertools import groupby
@@ -117,7 +116,7 @@ def changes(text: str, part: Passage, written: str) -> list[Change]:
     what stands before its first line and after its last one stays."""
     lines = split_lines(text)
     before = lines[part.first - 1 : part.last]
-    after = _as_deep(before, _tabbed_alike(before, split_lines(written)))
+    after = _as_deep(before, split_lines(written))
     if after and after[0] not in before:
         _, name, rest = after[0].rpartition(part.source)
         if name and not re.search(r"\w", rest):
@@ -313,36 +312,26 @@ def _moved(
     return moved
 
 
-def _tabbed_alike(before: Sequence[str], after: Sequence[str]) -> list[str]:
-    """What was written, with tabs where lines that were written again have tabs and spaces took
-    their place, and the other way round."""
-    was = {line.strip(): line[: indentation(line)] for line in before}
-    units = Counter[tuple[str, str]]()
-    for line in after:
-        own, written = was.get(line.strip(), ""), line[: indentation(line)]
-        apart = {*own}.isdisjoint(written) and len({*own}) == len({*written}) == 1
-        if apart and (times := min(len(own), len(written))):
-            units[own[: len(own) // times], written[: len(written) // times]] += 1
-    for unit, instead in [each for each, _ in units.most_common(1)]:
-        after = [line[: indentation(line)].replace(instead, unit) + line.lstrip() for line in after]
-    return [*after]
-
-
 def _as_deep(before: Sequence[str], after: Sequence[str]) -> list[str]:
-    """What was written, with as many spaces for a level as the file has, if half of the lines that
-    were written again are deeper or less deep by that alone. A line such as ` * a` has no level."""
-    own, unit = (
-        gcd(*(indentation(line) for line in lines if re.match(r"\s*[\w\"']", line)))
-        for lines in (before, after)
-    )
+    """What was written, with what the file has for a level, if half of the lines that were written
+    again are deeper or less deep by that alone."""
+    own, unit = _level(before), _level(after)
     was = {line.strip(): indentation(line) for line in before}
     pairs = [(was.get(line.strip(), 0), indentation(line)) for line in after]
     deep = [(one, other) for one, other in pairs if one and other]
-    shifted = len({*deep}) > 1 and len({one - other for one, other in deep}) == 1
-    alike = sum(one * unit == other * own for one, other in deep)
+    shifts = {one - other for one, other in deep}
+    shifted = len({*deep}) > 1 and len(shifts) == 1 and shifts != {0}
+    alike = sum(one * len(unit) == other * len(own) for one, other in deep)
     if own == unit or shifted or not alike or 2 * alike < len(deep):
         return [*after]
-    return [line[:1] * (indentation(line) * own // unit) + line.lstrip() for line in after]
+    levels = [indentation(line) // len(unit) for line in after]
+    return [own * n + line[n * len(unit) :] for n, line in zip(levels, after, strict=True)]
+
+
+def _level(lines: Sequence[str]) -> str:
+    """The spaces or the tab that lines have for a level. One such as ` * a` has none."""
+    indents = [line[: indentation(line)] for line in lines if re.match(r"\s*[\w\"']", line)]
+    return "".join(indents)[:1] * gcd(*map(len, indents))
 
 
 def _indents(one: str, other: str) -> tuple[str, str]:
