@@ -331,7 +331,7 @@ class Editor:
     def _may_edit(self, tool: ToolSpec) -> bool:
         """Whether a tool could take a file's path and two texts, and is of an upstream that helped
         to find the passages."""
-        texts = list(validation.texts(tool.input_schema))
+        texts = validation.texts(tool.grammar)
         return tool.upstream in self.state.looked_up and len(_paths(tool)) == 1 and len(texts) > 2
 
 
@@ -341,7 +341,7 @@ def _paths(tool: ToolSpec) -> list[str]:
 
 def _writes(tool: ToolSpec) -> bool:
     """Whether a tool could take a file's path and a text for it."""
-    return bool(_paths(tool)) and len([*validation.texts(tool.input_schema)]) > len(_paths(tool))
+    return bool(_paths(tool)) and len(validation.texts(tool.grammar)) > len(_paths(tool))
 
 
 def _doubled(before: str, text: str) -> bool:

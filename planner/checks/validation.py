@@ -129,18 +129,10 @@ def narrowed(schema: Schema, choices: Mapping[str, Sequence[str]]) -> Schema:
     return schema | {"properties": properties}
 
 
-def texts(node: Any, root: Schema | None = None, depth: int = MAX_REFERENCE_DEPTH) -> Iterator[str]:
-    """The names of a schema's properties that are texts, at any depth."""
-    root = node if root is None else root
-    if not isinstance(node, dict) or not depth:
-        return
-    if isinstance(reference := node.get("$ref"), str):
-        yield from texts(resolve(reference, root), root, depth - 1)
-    for name, inner in node.get("properties", {}).items():
-        if "string" in kinds_of(inner, root):
-            yield name
-        yield from texts(inner, root, depth - 1)
-    yield from texts(node.get("items"), root, depth - 1)
+def texts(grammar: Schema) -> list[str]:
+    """The names of the properties in a tool's grammar that are texts, at any depth."""
+    named = [each for part in objects(grammar) for each in part.get("properties", {}).items()]
+    return [name for name, node in named if "string" in kinds_of(node, grammar)]
 
 
 def problem(value: Any, schema: Schema) -> str | None:
@@ -238,7 +230,7 @@ def data_schema_problem(schema: Schema) -> str | None:
         if size > MAX_DATA_SCHEMA_CHARS:
             return f"it has {size} characters; the limit is {MAX_DATA_SCHEMA_CHARS}"
         validator.check_schema(schema, format_checker=validator.FORMAT_CHECKER)
-        for part in _objects(schema):
+        for part in objects(schema):
             reference = part.get("$ref", "#")
             inside = reference == "#" or not isinstance(reference, str)
             if not inside and resolve(reference, schema) is None:
@@ -255,7 +247,7 @@ def data_schema_problem(schema: Schema) -> str | None:
 def named(schema: Schema) -> list[Any]:
     """What the schema itself names: properties, and the values of `enum` and `const`."""
     found: list[Any] = []
-    for part in _objects(schema):
+    for part in objects(schema):
         for key in ("properties", "enum"):
             found += part[key] if isinstance(part.get(key), dict | list) else []
         found += [part["const"]] if "const" in part else []
@@ -269,14 +261,14 @@ def choices(grammar: Schema, argument: str) -> list[Any]:
 
 def takes_whole(grammar: Schema, argument: str) -> bool:
     """Whether all numbers that a tool takes for an argument are whole ones."""
-    kinds = [part.get("type") for part in _objects(grammar.get("properties", {}).get(argument))]
+    kinds = [part.get("type") for part in objects(grammar.get("properties", {}).get(argument))]
     return "integer" in kinds and "number" not in kinds
 
 
-def _objects(node: Any) -> Iterator[dict[str, Any]]:
+def objects(node: Any) -> Iterator[dict[str, Any]]:
     """Every object in JSON data, the outermost first."""
     if isinstance(node, dict):
         yield node
         node = list(node.values())
     for inner in node if isinstance(node, list) else ():
-        yield from _objects(inner)
+        yield from objects(inner)
