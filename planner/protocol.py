@@ -101,18 +101,6 @@ class Brief(Wire):
     """The rest, with `[it]` for the answer."""
 
 
-class Words(Wire):
-    """Other words to search for."""
-
-    words: list[str]
-
-
-class Sql(Wire):
-    """A query of the lists that tools returned."""
-
-    sql: str
-
-
 class FileTools(Wire):
     """The tools of a pool that show a project's files; None where there is no such tool."""
 
@@ -133,18 +121,6 @@ class Selection(Wire):
     """The choice of a tool; None when no tool is needed."""
 
     tool: str | None
-
-
-class Tools(Wire):
-    """The tools that a change needs."""
-
-    tools: list[str]
-
-
-class Files(Wire):
-    """The files that have to change."""
-
-    files: list[str]
 
 
 class Answer(Wire):
@@ -183,12 +159,6 @@ class Formatted(Wire):
     def finite(cls, data: Any) -> Any:
         json.dumps(data, allow_nan=False)  # 1e999 is read as infinity, which JSON does not have
         return data
-
-
-class SecondReading(Wire):
-    """The answer once more, by another way of asking."""
-
-    answer_again: str
 
 
 class Assessed(Wire):

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from pydantic import create_model
 from pydantic_core import to_jsonable_python
 
 from planner import protocol
@@ -76,10 +77,10 @@ class Asker:
     async def words(self) -> list[str]:
         """Other words to search for, from the fast model."""
         question = questions.asked("ask_other_words", self.state)
-        said = await self.calls.ask(
-            "words", question, schemas.words(), protocol.Words, BRIEF_TOKENS, fast=True
+        schema = schemas.several(schemas.SEARCH_WORD, least=2)
+        return await self._only(
+            "words", question, "words", list[str], schema, BRIEF_TOKENS, fast=True
         )
-        return said.words
 
     async def file_tools(self, lists: Sequence[str], reads: Sequence[str]) -> FileTools:
         """The tools that list a project's files and read one, out of these."""
@@ -111,10 +112,9 @@ class Asker:
     async def files_to_change(self, texts: Mapping[str, str]) -> list[str]:
         """The files that a request wants changed, out of these, each with its passages."""
         question = questions.which_files(self.state, texts)
-        said = await self.calls.ask(
-            "rewrite", question, schemas.files([*texts]), protocol.Files, BRIEF_TOKENS
-        )
-        return list(dict.fromkeys(said.files))
+        schema = schemas.several(schemas.one_of([*texts]))
+        files = await self._only("rewrite", question, "files", list[str], schema, BRIEF_TOKENS)
+        return list(dict.fromkeys(files))
 
     async def rewrite(self, part: Passage) -> tuple[str, bool]:
         """A part of a file as the request wants it, or something else where nothing has to change;
@@ -144,10 +144,8 @@ class Asker:
         """The tools that the change of a request needs, out of these."""
         listed = catalogue([self.tools[name] for name in names])
         question = questions.asked("ask_changing_tools", self.state, tools=listed)
-        said = await self.calls.ask(
-            "example", question, schemas.tools(names), protocol.Tools, SELECTION_TOKENS
-        )
-        return said.tools
+        schema = schemas.several(schemas.one_of(names), most=3)
+        return await self._only("example", question, "tools", list[str], schema, SELECTION_TOKENS)
 
     async def select_tool(self) -> str | None:
         """The tool for a single step; None if it does not need one."""
@@ -187,6 +185,24 @@ class Asker:
         )
         return said.tool
 
+    async def _only(
+        self,
+        role: Role,
+        question: str,
+        name: str,
+        shape: type[T],
+        schema: Schema,
+        max_tokens: int,
+        fast: bool = False,
+    ) -> T:
+        """What a reply says that is an object with only this value."""
+        field: dict[str, Any] = {name: (shape, ...)}
+        reply = create_model("Reply", __base__=protocol.Wire, **field)
+        closed = schemas.closed(**{name: schema})
+        said = await self.calls.ask(role, question, closed, reply, max_tokens, fast)
+        value: T = getattr(said, name)
+        return value
+
     async def arguments(self, tool: ToolSpec, prompt: str, problem: str | None) -> dict[str, Any]:
         """The arguments for a tool call; `problem` is what was wrong with the ones before."""
         question = questions.arguments(self.state, tool, prompt, problem)
@@ -216,10 +232,7 @@ class Asker:
         """A query of these tables for what the request asks for; `problem` is the one before, and
         what was wrong with it; `things`: the name of the only table, if it has a row for each."""
         question = questions.sql(self.state, tables, problem)
-        said = await self.calls.ask(
-            "query", question, schemas.sql(things), protocol.Sql, SQL_TOKENS
-        )
-        return said.sql
+        return await self._only("query", question, "sql", str, schemas.sql(things), SQL_TOKENS)
 
     async def answer(self, problem: str | None) -> Answer:
         """An attempt at the answer; `problem` is what was wrong with the attempt before."""
@@ -245,10 +258,9 @@ class Asker:
         return await self._read_again("again", self.prompts.again(self.state), self.state.passages)
 
     async def _read_again(self, role: Role, question: str, passages: Sequence[Passage]) -> str:
-        schema = schemas.second_reading(MAX_SECOND_READING_CHARS)
-        reading = await self.calls.ask(role, question, schema, protocol.SecondReading)
-        whole = lenient.whole(reading.answer_again, MAX_SECOND_READING_CHARS)
-        return without_notes(whole, passages)
+        schema = schemas.text(MAX_SECOND_READING_CHARS)
+        said = await self._only(role, question, "answer_again", str, schema, REPLY_TOKENS)
+        return without_notes(lenient.whole(said, MAX_SECOND_READING_CHARS), passages)
 
     def _without_echo(self, said: Said, question: str) -> Said:
         """The reply, without the notes that code puts behind places, and without an answer that

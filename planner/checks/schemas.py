@@ -48,16 +48,8 @@ def or_none(names: Sequence[str]) -> Schema:
     return {"enum": [*names, None]}
 
 
-def tools(names: Sequence[str]) -> Schema:
-    return closed(tools={"type": "array", "items": one_of(names), "minItems": 1, "maxItems": 3})
-
-
-def files(paths: Sequence[str]) -> Schema:
-    return closed(files={"type": "array", "items": one_of(paths), "minItems": 1, "maxItems": 6})
-
-
-def words() -> Schema:
-    return closed(words={"type": "array", "items": SEARCH_WORD, "minItems": 2, "maxItems": 6})
+def several(item: Schema, least: int = 1, most: int = 6) -> Schema:
+    return {"type": "array", "items": item, "minItems": least, "maxItems": most}
 
 
 def file_tools(lists: Sequence[str], reads: Sequence[str]) -> Schema:
@@ -79,8 +71,7 @@ def brief(acting: bool = True) -> Schema:
     question. `acting`: whether the request may be for an action; not if it was read as one before.
     """
     wants = ["short answer", "long answer", *(["action"] if acting else [])]
-    search = {"type": "array", "items": SEARCH_WORD, "minItems": 1, "maxItems": 6}
-    question = text(MAX_QUESTION)
+    search, question = several(SEARCH_WORD), text(MAX_QUESTION)
     sorted_ = _in_order(
         {"search": search, "wants": one_of(wants), "first": question, "then": question},
         required=["search", "wants"],
@@ -96,17 +87,13 @@ def sql(things: str | None = None) -> Schema:
     if things:
         selected = r"(name|(COUNT|SUM|AVG|MIN|MAX)\([a-zA-Z_*]{1,40}\))"
         rest = f"{selected} FROM {things} (WHERE|ORDER BY) {rest}"
-    return closed(sql={"type": "string", "pattern": f"^SELECT {rest}$"})
+    return {"type": "string", "pattern": f"^SELECT {rest}$"}
 
 
 def answer(longest: int) -> Schema:
     return closed(
         assessment=text(300), final_answer=text(longest), found_in=one_of(["results", "nowhere"])
     )
-
-
-def second_reading(longest: int) -> Schema:
-    return closed(answer_again=text(longest))
 
 
 def summary(tools: Sequence[str]) -> Schema:
@@ -126,7 +113,7 @@ def plan(tools: Sequence[str], purpose: PlanFor) -> Schema:
     step = closed(
         objective=text(160), tool=or_none(tools) if purpose == "question" else one_of(tools)
     )
-    return closed(steps={"type": "array", "items": step, "minItems": 1, "maxItems": MAX_STEPS})
+    return closed(steps=several(step, most=MAX_STEPS))
 
 
 def iteration_decision(
@@ -137,7 +124,7 @@ def iteration_decision(
     mode with three fields more, in every branch: they are written before the decision, and a branch
     without them would be decided against by writing them."""
     call = closed(prompt=text(240), tool=choice)
-    calls = {"type": "array", "items": call, "minItems": 1, "maxItems": MAX_CALLS}
+    calls = several(call, most=MAX_CALLS)
     later_steps = {"type": "array", "items": text(120), "maxItems": 4}
     assessed: Schema = {}
     if mode == "deep":

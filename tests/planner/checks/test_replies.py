@@ -181,7 +181,7 @@ def test_another_word_is_not_taken_for_a_choice(said: str) -> None:
             {"steps": {"objective": "Find it", "tool": "search"}},
             {"steps": [{"objective": "Find it", "tool": "search"}]},
         ),
-        (sql(), {"SQL": ["SELECT 1 FROM t"]}, {"sql": "SELECT 1 FROM t"}),
+        (closed(sql=sql()), {"SQL": ["SELECT 1 FROM t"]}, {"sql": "SELECT 1 FROM t"}),
         (
             iteration_decision(one_of(["search"]), "fast"),
             {
