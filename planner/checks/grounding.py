@@ -248,32 +248,22 @@ def unsupported_data(state: RunState, answer: str, data: Any) -> list[str]:
 
 
 def said(state: RunState, data: Any) -> str:
-    """What data holds, as an answer would say it, one value a line. What the caller's schema names
-    is left out, as words of the request are."""
+    """What data holds, as an answer would say it, one name or value a line. What the caller's
+    schema names is left out, as words of the request are."""
     schema = state.request.data_schema if state.request else None
-    return "\n".join(said_in(data, "", validation.named(schema or {})))
+    named = validation.named(schema or {})
+    names = [("", name) for each in validation.objects(data) for name in each]
+    return "\n".join(
+        _as_said(name, value)
+        for name, value in [*names, *leaves(data)]
+        if not (value is None or isinstance(value, bool) or value in named)
+    )
 
 
-def said_in(value: Any, key: str, named: Sequence[Any]) -> Iterator[str]:
-    """The values in a value under a `key`, as texts, without those that are `named`."""
-    match value:
-        case dict():
-            for name, inner in value.items():
-                yield from said_in(name, "", named)
-                yield from said_in(inner, name, named)
-        case list():
-            for inner in value:
-                yield from said_in(inner, key, named)
-        case None | bool():
-            return
-        case _ if value in named:
-            return
-        case int() if "line" in key.lower():
-            yield f"line {value}"  # the place of a line supports its number
-        case float() if value.is_integer():
-            yield str(int(value))
-        case _:
-            yield str(value)
+def _as_said(name: str, value: Any) -> str:
+    if isinstance(value, int) and "line" in name.lower():
+        return f"line {value}"  # the place of a line supports its number
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def results(state: RunState) -> str:
