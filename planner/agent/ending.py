@@ -1,7 +1,7 @@
 """The end of a request: its status and its answer, held against what was asked for, what was found
 and what was done."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,7 +29,7 @@ from planner.checks.grounding import (
 from planner.checks.guards.decisions import gives_up
 from planner.checks.lenient import only, sentences_in, text_of
 from planner.clock import Clock
-from planner.events import Event, FinalStatus, RunFinished, StepConcluded
+from planner.events import FinalStatus, RunFinished, StepConcluded
 from planner.prompts import Prompts
 from planner.prompts.texts import passage
 from planner.protocol import Conclude, FromRecord
@@ -108,9 +108,7 @@ class Ending:
     state: RunState
     changes: Changes
     best: BestAnswer
-    prompts: Prompts
     asker: Asker
-    emit: Callable[[Event], None]
     clock: Clock
 
     async def conclude(self, conclusion: Conclude, reason: str | None) -> RunFinished:
@@ -236,7 +234,7 @@ class Ending:
     def without_model(self, reason: str) -> RunFinished:
         """The end with what was found, since no model says what it means."""
         made, left = done(self.changes.calls), self.changes.lacks().in_words
-        ended = _without_model(self.state, self.prompts, reason, made, left)
+        ended = _without_model(self.state, self.asker.prompts, reason, made, left)
         if self.state.part.request.goal == "step":
             self._conclude_step(success=False, notes=reason)
         return ended
@@ -341,7 +339,7 @@ class Ending:
 
     def _conclude_step(self, success: bool, notes: str) -> None:
         if step := self.state.step:
-            self.emit(StepConcluded(number=step.number, success=success, notes=notes))
+            self.asker.emit(StepConcluded(number=step.number, success=success, notes=notes))
 
     async def _formatted(self, answer: str) -> Shaped:
         """The answer as data, while its step's results still stand in the prompt."""

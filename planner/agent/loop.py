@@ -116,8 +116,7 @@ class _Run:
         self._approver = approver
         tools = list(pool.tools())
         self.ranking = ranking = Ranking(permitted(tools, policy), models.encoder)
-        prompts = Prompts(ranking.tools)
-        calls = ModelCalls(models, prompts, state, self.emit)
+        calls = ModelCalls(models, Prompts(ranking.tools), state, self.emit)
         self.asker = asker = Asker(calls, ranking.tools)
         self.caller = Caller(pool, tools, asker, self.approve, clock)
         self.gatherer = gatherer = Gatherer(self.caller)
@@ -125,9 +124,9 @@ class _Run:
         self.budget = budget = Budget(state)
         self.best = best = BestAnswer(state, changes, gatherer)
         self.querier = querier = Querier(state, asker, self.caller)
-        self.steps = steps = Steps(state, ranking, inbox, calls, self.emit)
+        self.steps = steps = Steps(state, ranking, inbox, calls)
         self.editor = Editor(self.caller, gatherer, steps, budget, best)
-        self.reader = Reader(state, asker, gatherer, changes, steps, budget, best, self.emit)
+        self.reader = Reader(state, asker, gatherer, changes, steps, budget, best)
         self.planner = Planner(
             state,
             ranking,
@@ -140,9 +139,8 @@ class _Run:
             budget,
             best,
             self.reader,
-            self.emit,
         )
-        self.ending = Ending(state, changes, best, prompts, asker, self.emit, clock)
+        self.ending = Ending(state, changes, best, asker, clock)
 
     def emit(self, event: Event) -> None:
         self.state.apply(event)

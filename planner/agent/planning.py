@@ -1,6 +1,6 @@
 """Planning: a plan of tool calls, carried out call by call, and the decisions on how to go on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.agent.best_answer import BestAnswer
@@ -16,7 +16,7 @@ from planner.checks.guards import repeats
 from planner.checks.guards.arguments import takes_paths
 from planner.checks.guards.decisions import against_the_user
 from planner.checks.guards.results import empty
-from planner.events import Event, GuardTripped
+from planner.events import GuardTripped
 from planner.evidence.tool_ranking import Ranking
 from planner.protocol import Call, Conclude, MakePlan, MoveOn, PlanFor, PlannedStep, Stay
 from planner.state import RunState
@@ -42,7 +42,6 @@ class Planner:
     budget: Budget
     best: BestAnswer
     reader: Reader
-    emit: Callable[[Event], None]
     missing: Call | None = None
     """What an action still needs, after the calls of its plan."""
 
@@ -81,15 +80,15 @@ class Planner:
         read = self.state.brief
         assert read, "only a request that was read is planned as a question"
         if not self.changes.asked:
-            self.emit(read.model_copy(update={"wants": "action"}))
+            self.asker.emit(read.model_copy(update={"wants": "action"}))
             self.asker.may_change = True
             action = await self.plan()
             if self.has_change(action):
                 return action
             self.asker.may_change = False
-            self.emit(read)
+            self.asker.emit(read)
         else:
-            self.emit(read.model_copy(update={"may_be_order": True}))
+            self.asker.emit(read.model_copy(update={"may_be_order": True}))
         reading = [step for step in plan.steps if not self.changes_something(step)]
         return plan.model_copy(update={"steps": self.once_each(reading)})
 
@@ -233,7 +232,7 @@ class Planner:
             problem = against_the_user(self.state, decision)
             if problem is None:
                 return decision
-            self.emit(GuardTripped(guard="steering", message=problem))
+            self.asker.emit(GuardTripped(guard="steering", message=problem))
         return None
 
     def stuck(self) -> bool:
@@ -247,7 +246,7 @@ class Planner:
         another = first and self.best.text is None and bool(self.asker.choices)
         without = ", ".join(repeats.left_out(self.state))
         message += f"; going on without {without}" if another else "; concluding"
-        self.emit(GuardTripped(guard="no_progress", message=message))
+        self.asker.emit(GuardTripped(guard="no_progress", message=message))
         return not another
 
     @property

@@ -1,6 +1,6 @@
 """Reading: from gathered passages to an answer that code and a second reading have checked."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from planner.agent.best_answer import BestAnswer
@@ -21,7 +21,7 @@ from planner.checks.grounding import (
     unsupported,
 )
 from planner.checks.lenient import has_block, items_in, only, text_of
-from planner.events import BriefMade, Event, GuardTripped
+from planner.events import BriefMade, GuardTripped
 from planner.evidence.answers import details
 from planner.evidence.passages import grouped, likeliest
 from planner.passage import Passage
@@ -58,7 +58,6 @@ class Reader:
     steps: Steps
     budget: Budget
     best: BestAnswer
-    emit: Callable[[Event], None]
     facts: list[str] = field(default_factory=list)
     """The long answer from the first passages, and what other passages add to it."""
     lead: str | None = None
@@ -125,7 +124,7 @@ class Reader:
                 conclusion = await self.overview(passages)
                 if not self.facts:  # small models take many a question for a long one
                     wants = "short answer"
-                    self.emit(self.sorted_as(wants, search))
+                    self.asker.emit(self.sorted_as(wants, search))
                     self.gatherer.select_again()
             if passages and wants == "short answer":
                 conclusion = await self.answer()
@@ -200,7 +199,7 @@ class Reader:
         """The short answer with what other passages add to it."""
         answer, unsure = self.best.text or "", self.best.unsure
         self.shortened, self.facts = False, [answer]
-        self.emit(self.sorted_as("long answer", search))
+        self.asker.emit(self.sorted_as("long answer", search))
         self.gatherer.select_again()
         await self.add_facts(grouped(self.newest_passages, FACTS_CHARACTERS)[1:])
         self.best.unsure = unsure
@@ -339,7 +338,7 @@ class Reader:
 
     def doubt(self, why: str) -> None:
         self.best.unsure = why
-        self.emit(GuardTripped(guard="second_reading", message=why))
+        self.asker.emit(GuardTripped(guard="second_reading", message=why))
 
     async def first_reading(self) -> str | None:
         """What the likeliest passages answer, and all where they do not; asked once more where no
@@ -355,7 +354,7 @@ class Reader:
             if not missing:
                 return said.final_answer
             problem = f"no result says {', '.join(missing)}"
-            self.emit(GuardTripped(guard="grounding", message=problem))
+            self.asker.emit(GuardTripped(guard="grounding", message=problem))
         self.best.keep(said.final_answer, problem)
         return None
 

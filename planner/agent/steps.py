@@ -1,12 +1,11 @@
 """The plan of a run and its steps, as they are recorded: made, begun, revised, steered."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.agent.model_calls import ModelCalls
 from planner.events import (
-    Event,
     PlanMade,
     PlanRevised,
     SteeringTaken,
@@ -26,7 +25,6 @@ class Steps:
     ranking: Ranking
     inbox: Inbox
     calls: ModelCalls
-    emit: Callable[[Event], None]
 
     async def make(self, plan: MakePlan) -> None:
         """Make a plan, and begin with its first step."""
@@ -37,7 +35,7 @@ class Steps:
 
     def plan(self, objectives: Sequence[str], tools: dict[str, str], known: str = "") -> None:
         """Make a plan of these steps, each with its tool; `known` is what it is based on."""
-        self.emit(
+        self.calls.emit(
             PlanMade(
                 main_objective=self.state.part.asked.prompt,
                 conclusion_from_assistant_data=known,
@@ -53,13 +51,13 @@ class Steps:
         shown = self.state.offered
         brought = await self.ranking.for_step(objective)
         offered = [name for name in brought if name not in shown]
-        self.emit(StepStarted(number=number, objective=objective, offered=offered, asks=asks))
+        self.calls.emit(StepStarted(number=number, objective=objective, offered=offered, asks=asks))
         if objective in self.state.later_steps:  # it is no longer a later one
             self.revise([step for step in self.state.later_steps if step != objective])
 
     def end(self, success: bool, notes: str = "") -> None:
         number = len(self.state.steps)
-        self.emit(StepConcluded(number=number, success=success, notes=notes))
+        self.calls.emit(StepConcluded(number=number, success=success, notes=notes))
 
     async def begin_single(self) -> None:
         """The step that a request is for: the one that is planned next, or a new one."""
@@ -78,7 +76,7 @@ class Steps:
                 first = decision.steps[0]
                 return [Call(prompt=first.objective, tool=first.tool or "")]
             case Stay():
-                self.emit(StepContinued(number=len(self.state.steps), notes=decision.notes))
+                self.calls.emit(StepContinued(number=len(self.state.steps), notes=decision.notes))
                 self.revise(decision.later_steps)
                 return decision.tool_calls
             case MoveOn():
@@ -94,7 +92,7 @@ class Steps:
             return
         revised = steered(later_steps, self.state.said)
         if revised != self.state.later_steps:
-            self.emit(PlanRevised(later_steps=revised))
+            self.calls.emit(PlanRevised(later_steps=revised))
 
     def take_steering(self) -> bool:
         """Apply what was said to the run meanwhile, from here on. Returns whether there was
@@ -103,7 +101,7 @@ class Steps:
         for each in said:
             shown = self.state.offered
             brought = self.ranking.for_hint(each.hint) if each.hint else []
-            self.emit(
+            self.calls.emit(
                 SteeringTaken(
                     steering=each,
                     later_steps=steered(self.state.later_steps, [*self.state.said, each]),
