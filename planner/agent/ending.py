@@ -78,7 +78,7 @@ def _without_model(
         begins, model_says = f"It may not be finished: {why}.\n\n{_record(made, left)}", so_far
     answer = _paragraphs(begins, f"Found so far:\n{so_far}" if found else "")
     status: FinalStatus = "partial" if found or made else "failed"
-    return _end(status, answer, reason, [], model_says=model_says)
+    return RunFinished(status=status, answer=answer, model_says=model_says, reason=reason)
 
 
 def _record(made: str, left: str) -> str:
@@ -154,8 +154,15 @@ class Ending:
             reason = f"{reason}; {unfit}" if reason else unfit
         loose = doubt.elsewhere if doubt else ()
         quotes = [each for each in self.best.quotes if not any(holds(each, n) for n in loose)]
-        missing = doubt.missing if doubt else ()
-        return _end(status, told, reason, quotes, missing, formatted.data, answer)
+        return RunFinished(
+            status=status,
+            answer=told,
+            model_says=None if answer == told else answer,
+            reason=reason,
+            quotes=quotes,
+            unsupported=[*doubt.missing] if doubt else [],
+            data=formatted.data,
+        )
 
     def _answer(self, conclusion: Conclude, lacks: Lacks) -> str:
         """The conclusion's answer without what it says of other deeds than the run's; empty if it
@@ -229,7 +236,7 @@ class Ending:
     def without_tools(self) -> RunFinished:
         """The end of a question that no tool can look up."""
         unmarked = any(tool.upstream for tool in self.changes.tools)
-        return _end("not_found", NO_READING_TOOLS if unmarked else NO_TOOLS, None, [])
+        return RunFinished(status="not_found", answer=NO_READING_TOOLS if unmarked else NO_TOOLS)
 
     def without_model(self, reason: str) -> RunFinished:
         """The end with what was found, since no model says what it means."""
@@ -316,7 +323,7 @@ class Ending:
             status = "partial" if why == NO_CALL and not self.changes.chosen else status
         if self.state.part.request.goal == "step":
             self._conclude_step(success=status == "partial", notes=text)
-        return _end(status, text, why, quotes)
+        return RunFinished(status=status, answer=text, reason=why, quotes=quotes)
 
     def _is_question(self, conclusion: Conclude) -> bool:
         """Whether what was read as an action was answered like a question, "how do I …", where no
@@ -357,27 +364,7 @@ def _planned(plan: Conclude, reason: str | None) -> RunFinished:
     status: FinalStatus = "answered"
     if not plan.success or gives_up(plan.final_answer):
         status = "partial" if reason else "not_found"
-    return _end(status, plan.final_answer, reason, [])
-
-
-def _end(
-    status: FinalStatus,
-    answer: str,
-    reason: str | None,
-    quotes: Sequence[str],
-    missing: Sequence[str] = (),
-    data: Any = None,
-    model_says: str | None = None,
-) -> RunFinished:
-    return RunFinished(
-        status=status,
-        answer=answer,
-        model_says=None if model_says == answer else model_says,
-        reason=reason,
-        quotes=list(quotes),
-        unsupported=list(missing),
-        data=data,
-    )
+    return RunFinished(status=status, answer=plan.final_answer, reason=reason)
 
 
 def of_items(ends: Sequence[RunFinished]) -> RunFinished:
@@ -386,11 +373,11 @@ def of_items(ends: Sequence[RunFinished]) -> RunFinished:
     reasons = [f"{n}: {each.reason}" for n, each in enumerate(ends, 1) if each.reason]
     answers = [f"{n}. {indented(each.answer, 3)}" for n, each in enumerate(ends, 1)]
     says = [each.answer if each.model_says is None else each.model_says for each in ends]
-    return _end(
-        ends[0].status if len(statuses) == 1 else "partial",
-        "\n".join(answers),
-        "; ".join(reasons) or None,
-        [quote for each in ends for quote in each.quotes],
-        [claim for each in ends for claim in each.unsupported],
+    return RunFinished(
+        status=ends[0].status if len(statuses) == 1 else "partial",
+        answer="\n".join(answers),
         model_says="\n".join(says),
+        reason="; ".join(reasons) or None,
+        quotes=[quote for each in ends for quote in each.quotes],
+        unsupported=[claim for each in ends for claim in each.unsupported],
     )
