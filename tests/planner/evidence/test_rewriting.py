@@ -111,6 +111,11 @@ def test_a_part_that_was_written_with_other_indentation_keeps_its_own() -> None:
             '{\n    "a": {\n        "x": 1,\n        "y": 2\n    }\n}\n',
             '{\n  "a": {\n    "x": 1,\n    "y": 2\n  }\n}\n',
         ),
+        (
+            "class A {\n  /**\n   * a\n   */\n  f() {\n    b();\n  }\n}\n",
+            "class A {\n    /**\n     * a\n     * c\n     */\n    f() {\n        b();\n    }\n}\n",
+            "class A {\n  /**\n   * a\n   * c\n   */\n  f() {\n    b();\n  }\n}\n",
+        ),
         ("def f():\n    a\n    b\n", "def f():\n        a\n        b\n", None),
         ("if x:\n    a\nb\n", "a\nb\n", None),
         ("import os\nimport re\n\nx = 1\n", "x = 1\n", None),
