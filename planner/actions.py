@@ -20,7 +20,7 @@ from planner.checks.claims import claims, holds
 from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.results import empty, new_lines
 from planner.evidence.context import RESULTS_KEPT, readable
-from planner.evidence.words import words
+from planner.evidence.words import long_words, words
 from planner.protocol import Mode
 from planner.state import Iteration, RunState
 from planner.text import counted, flat, shortened
@@ -37,8 +37,6 @@ MAX_CALL_CHARS = 200
 """Characters of a call in words."""
 MAX_GLIMPSE_CHARS = 120
 """Characters of a result in an attempt whose notes say nothing about it."""
-MAX_IRRELEVANT_CHARS = 3
-"""Words of the request with no more characters than this make no result relevant."""
 
 
 class Hypothesis(BaseModel, frozen=True):
@@ -266,7 +264,7 @@ def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
     said_of_it = claims(f"{said}\n{answer}")
     if any(holds(text, claim) and not holds(request, claim) for claim in said_of_it):
         return "high"
-    asked = {word for word in words(request) if len(word) > MAX_IRRELEVANT_CHARS}
+    asked = {*long_words(request)}
     return "medium" if asked & _words_of(text) or asked & {*words(said)} else "low"
 
 
