@@ -1,8 +1,9 @@
-"""Texts on one line, cut, counted, compared, and as UTF-8 can hold them."""
+"""Texts on one line, cut, counted, compared, read as JSON, and as UTF-8 can hold them."""
 
 import json
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 
 def flat(text: str) -> str:
@@ -30,6 +31,14 @@ def begin_alike(one: Sequence[str], other: Sequence[str]) -> int:
     pairs = enumerate(zip(one, other, strict=False))
     least = min(len(one), len(other))
     return next((number for number, (mine, others) in pairs if mine != others), least)
+
+
+def json_of(text: str) -> Any:
+    """What a text says in JSON; None where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def whole(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from planner.checks.validation import coerced, coerced_value, kinds_of, problem
 from planner.grammar import Schema
+from planner.text import json_of
 
 _CHANNEL = re.compile(r"<\|channel\|>(\w+).*?<\|message\|>", re.DOTALL)
 """How a part of a reply begins in the Harmony format, with its channel: thoughts are in others than
@@ -205,11 +206,8 @@ def _bare(name: str) -> str:
 
 def _objects(text: str) -> list[Any]:
     """The outermost objects in a text, one after the other."""
-    with contextlib.suppress(ValueError, RecursionError):
-        value = json.loads(text)
-        if isinstance(value, dict):
-            return [value]
-    return list(_in_prose(after_thoughts(text)))
+    value = json_of(text)
+    return [value] if isinstance(value, dict) else list(_in_prose(after_thoughts(text)))
 
 
 def _in_prose(text: str) -> Iterator[Any]:

@@ -12,6 +12,7 @@ from planner.evidence.records import tells_of_whole
 from planner.evidence.words import words
 from planner.models.base import Message, Reply
 from planner.state import RunState
+from planner.text import json_of
 
 LINES_AFTER = 6
 """Lines after a relevant line that are shown with it."""
@@ -109,9 +110,7 @@ def with_count(result: str, shown: str | None = None) -> str:
 @lru_cache(maxsize=RESULTS_KEPT)
 def entries(result: str) -> Sequence[str]:
     """The entries of a list in JSON or YAML; none of anything else."""
-    try:
-        value = json.loads(result)
-    except (ValueError, RecursionError):
+    if (value := json_of(result)) is None:
         return _outlined(result)
     listed = value if isinstance(value, list) else []
     return [json.dumps(each, ensure_ascii=False) for each in listed]

@@ -1,12 +1,12 @@
 """The files and folders that a listing names, whatever tool made it."""
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from posixpath import commonpath, dirname
 from typing import Any
+
+from planner.text import json_of
 
 MAX_PATH_CHARS = 400
 """Characters of a path. Longer texts are not paths, and each of their folders would be listed."""
@@ -27,10 +27,8 @@ def of_listing(result: str) -> list[str]:
     """The paths in a listing, each once: of JSON, such as a tree of names with what is inside
     them, or of lines of text; where some of these are marked as entries, only of them. Folders may
     be among them."""
-    try:
-        value = json.loads(result)
-    except (ValueError, RecursionError):
-        lines = result.splitlines()
+    value, lines = json_of(result), result.splitlines()
+    if value is None:
         paths = [entry[2] for entry in map(_MARKED.fullmatch, lines) if entry]
         paths = paths or [path for line in lines for path in _of_line(line)]
     else:
@@ -43,16 +41,15 @@ def folders_in(result: str) -> dict[str, bool]:
     kind that differs from that of entries with an extension."""
     lines = result.splitlines()
     marked = {entry[2]: entry[1] for entry in map(_MARKED.fullmatch, lines) if entry}
-    with suppress(ValueError, RecursionError):
-        value = json.loads(result)
-        keys = _keys(value)
-        entries = value if isinstance(value, list) else []
-        for record in (each for each in entries if isinstance(each, dict)):
-            texts = [each for each in record if isinstance(record[each], str)]
-            texts.sort(key=lambda key: keys[key])
-            if len(texts) == 2:
-                kind, name = texts
-                marked[record[name]] = record[kind]
+    value = json_of(result)
+    keys = _keys(value)
+    entries = value if isinstance(value, list) else []
+    for record in (each for each in entries if isinstance(each, dict)):
+        texts = [each for each in record if isinstance(record[each], str)]
+        texts.sort(key=lambda key: keys[key])
+        if len(texts) == 2:
+            kind, name = texts
+            marked[record[name]] = record[kind]
     of_files = {kind for name, kind in marked.items() if paths_in(name) == [name]}
     kinds_apart = len({*marked.values()} - of_files) == 1 and len(of_files) == 1
     found = {name: kind not in of_files for name, kind in marked.items()} if kinds_apart else {}

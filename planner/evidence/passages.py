@@ -5,12 +5,11 @@ deeper lines below it, is a unit. A unit that is too long is divided into the un
 each keeps the first lines of those around it (`heading`), so that a method is seen with its class.
 """
 
-import json
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
 from planner.passage import Passage
+from planner.text import json_of
 
 MAX_UNIT = 500
 """Characters of a unit that is not divided further."""
@@ -104,10 +103,9 @@ def file_text(result: str) -> str:
     several lines; without a heading that says how many lines it has, and without their numbers."""
     text = result
     if text.startswith("{") and "\n" not in text.strip():
-        with suppress(ValueError, RecursionError):
-            texts = [each for each in json.loads(text).values() if isinstance(each, str)]
-            longest = max(texts, key=len, default="")
-            text = longest if len(longest) > len(text) / 2 and "\n" in longest else text
+        texts = [each for each in (json_of(text) or {}).values() if isinstance(each, str)]
+        longest = max(texts, key=len, default="")
+        text = longest if len(longest) > len(text) / 2 and "\n" in longest else text
     lines = split_lines(text)
     counted = _COUNTED.fullmatch("\n".join(lines[:2]))
     if counted and str(len(lines) - 2) in re.findall(r"\d+", lines[0]):

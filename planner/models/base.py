@@ -3,7 +3,6 @@
 A tool result reaches the model only as a message of the list given here.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os.path import commonprefix
@@ -12,6 +11,7 @@ from typing import Any, Literal, Protocol, TypedDict
 from pydantic import BaseModel
 
 from planner.models.encoder import Encoder
+from planner.text import json_of
 
 
 class Message(TypedDict):
@@ -78,9 +78,9 @@ class Written:
         """The text. Some servers hold the thoughts to the schema, and end with them: an object
         there is the reply."""
         said = "".join(self._text)
-        if self._request.schema is None or said.strip() or not _is_object(self.thought):
+        if self._request.schema is None or said.strip():
             return said
-        return self.thought
+        return self.thought if isinstance(json_of(self.thought), dict) else said
 
     def thinking_tokens(self, generated: int, cut: bool) -> int:
         """The part of so many generated tokens that was thought. Some servers leave thoughts out: a
@@ -90,13 +90,6 @@ class Written:
         if not said:
             return generated if thought or cut else 0
         return round(generated * thought / (thought + len(said)))
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 class PromptBefore:
