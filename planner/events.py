@@ -257,6 +257,7 @@ class PlanMade(BaseEvent):
     type: Literal["plan_made"] = "plan_made"
     main_objective: str
     conclusion_from_assistant_data: str
+    """What the plan is based on."""
     later_steps: list[str]
     tools: dict[str, str] = {}
     """The tool that each step should call, by its objective; none if that is decided later."""

@@ -169,10 +169,6 @@ def _item(asked: RunRequest, event: events.ItemStarted) -> RunRequest:
     return asked.model_copy(update={"prompt": event.prompt, "limits": limits})
 
 
-NOT_THERE = "Nothing found so far answers the request."
-"""What a plan is based on if its own text says nothing."""
-
-
 @dataclass
 class Asked:
     """A question of an upstream."""
@@ -189,7 +185,6 @@ class RunState:
     started: events.RunStarted | None = None
     status: Status = "running"
     main_objective: str | None = None
-    conclusion_from_assistant_data: str = ""
     steps: list[Step] = field(default_factory=list)
     later_steps: list[str] = field(default_factory=list)
     planned_tools: dict[str, str] = field(default_factory=dict)
@@ -485,9 +480,6 @@ class RunState:
             case events.PlanMade():
                 self.draft = ""
                 self.main_objective = event.main_objective
-                self.conclusion_from_assistant_data = (
-                    event.conclusion_from_assistant_data or NOT_THERE
-                )
                 self.later_steps = list(event.later_steps)
                 self.planned_tools = dict(event.tools)
                 if self.iterations:

@@ -60,6 +60,8 @@ from planner.tools import Approval, Approver, Policy, ToolPool, ToolSpec, names_
 
 MAX_ANSWER_CHARS = 400
 """Characters of the answer to an item, for the items after it."""
+ONLY_PLANNED = "Nothing found so far answers the request."
+"""The answer to a request for a plan."""
 
 
 async def run(
@@ -254,7 +256,7 @@ class _Run:
                 self.asker.may_change = True
                 await self.gatherer.gather(self.request.prompt)
                 await self.steps.make(await self.planner.plan())
-                return Conclude(final_answer=self.state.conclusion_from_assistant_data)
+                return Conclude(final_answer=ONLY_PLANNED)
         if self.request.tool:
             self.asker.may_change = True
             await self.caller.call(

@@ -19,7 +19,6 @@ from planner.checks.claims import (
     is_number,
     is_value,
     lines_as_read,
-    quoted_in,
 )
 from planner.checks.forms import counts
 from planner.checks.grounding import (
@@ -44,6 +43,8 @@ MAX_LINE = 300
 """Characters."""
 MAX_SUPPORT = 2
 """Lines that are named for an answer."""
+MIN_QUOTE = 4
+"""Characters of such a line, for it to tell where it stands."""
 NEAR_ROWS = 2
 """Rows before and after a number that may say what it is about."""
 BY_NAME = 0.8
@@ -94,7 +95,7 @@ def evidence(state: RunState) -> list[Evidence]:
     missing = [claim for claim in wanted if not holds(asked, claim)]
     for source in subject.sources:
         held = [claim for claim in wanted if subject.told(claim, source)]
-        quoted = any(quoted_in(quote, source.text) for quote in state.quotes)
+        quoted = _is_quoted(source.text, state.quotes)
         new = [claim for claim in held if claim in missing]
         lines = [*source.query, *_telling(source.text, held, state.quotes)]
         again = (source.place, *lines) in cited or (not source.place and shown.issuperset(lines))
@@ -117,12 +118,16 @@ def evidence(state: RunState) -> list[Evidence]:
     return found
 
 
+def _is_quoted(text: str, quotes: Sequence[str]) -> bool:
+    """Whether a text has one of the lines that say the answer; a short one stands anywhere."""
+    return any(len(quote) >= MIN_QUOTE and quote in text for quote in quotes)
+
+
 def _telling(text: str, held: Sequence[str], quotes: Sequence[str]) -> list[str]:
     scores = [
         (
             row.strip(),
-            sum(holds(read, claim) for claim in held)
-            + 2 * any(quoted_in(quote, row) for quote in quotes),
+            sum(holds(read, claim) for claim in held) + 2 * _is_quoted(row, quotes),
         )
         for row, read in lines_as_read(text)
         if row.strip()
@@ -281,7 +286,7 @@ def sources_of(state: RunState) -> Iterator[Source]:
     found.sort(
         key=lambda each: (
             each[0].by != "query",
-            not any(quoted_in(quote, each[2]) for quote in state.quotes),
+            not _is_quoted(each[2], state.quotes),
         )
     )
     yield from (Source(number, *each) for number, each in enumerate(found))

@@ -103,8 +103,6 @@ _AROUND_NUMBER = (
 )
 _AROUND_DATE = _AROUND_NAME[0], re.compile(r"(?!\d)")  # a time may follow
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-MIN_QUOTE = 4
-"""Characters of a quotation; a shorter one stands anywhere."""
 _NUMBERED = re.compile(r"(?m)^\s*\d{1,2}[.)]\s+")
 """What an item of a list begins with."""
 _LINES = re.compile(r"((?:[\w.-]+/)*[\w-]+\.[^\W\d]\w*):\d+(?:-\d+)?\b")
@@ -144,17 +142,6 @@ def holds(text: str, claim: str) -> bool:
             return True
         place = text.find(claim, place + 1)
     return False
-
-
-def quoted_in(quote: str, text: str) -> bool:
-    """Whether a quotation occurs in a text, ignoring white space."""
-    quoted = _without_marks(quote)
-    return len(quoted) >= MIN_QUOTE and quoted in _without_marks(text)
-
-
-def _without_marks(text: str) -> str:
-    """A text in one line, without the numbers that tools put before its lines."""
-    return " ".join(re.sub(r"^[ \t]*\d+: ", "", text, flags=re.MULTILINE).split())
 
 
 def plain(text: str) -> str:
