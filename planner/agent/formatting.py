@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 from planner.agent.questions import Asker
 from planner.checks import validation
 from planner.errors import ModelError
-from planner.events import GuardTripped
 from planner.grammar import Schema
 
 
@@ -30,6 +29,5 @@ async def shaped(answer: str, schema: Schema, asker: Asker) -> Shaped:
             problem = validation.problem(data, schema)
         if problem is None:
             return Shaped(data=data)
-        message = f"the data does not fit: {problem}"
-        asker.emit(GuardTripped(guard="format", message=message))
+        asker.guard("format", f"the data does not fit: {problem}")
     return Shaped(problem=problem)

@@ -108,6 +108,11 @@ class ModelCalls:
         self.thinking_room: dict[int, int] = {}
         """The tokens that replies get besides for thoughts, by the model that was seen to think."""
 
+    def guard(self, name: str, *messages: str) -> None:
+        """Record what a guard of this name has found or changed."""
+        for message in messages:
+            self.emit(GuardTripped(guard=name, message=message))
+
     async def ask(
         self,
         role: Role,
@@ -134,7 +139,7 @@ class ModelCalls:
                 problem = ": ".join(filter(None, (".".join(map(str, wrong["loc"])), wrong["msg"])))
                 if reply.finish == "length":
                     problem, max_tokens = f"it was cut off ({problem})", 2 * max_tokens
-                self.emit(GuardTripped(guard="reply", message=f"{chosen.name}: {problem}"))
+                self.guard("reply", f"{chosen.name}: {problem}")
                 asked = once_more(question, problem, schema)
         better = "one that does not think" if id(chosen) in self.thinking_room else "a larger model"
         raise InvalidReply(
@@ -171,11 +176,11 @@ class ModelCalls:
             return False
         self.thinking_room[id(model)] = room
         if not before:
-            message = (
+            self.guard(
+                "thinking",
                 f"{model.name} thinks before it replies, which makes runs slow. A model that does "
-                "not think is faster."
+                "not think is faster.",
             )
-            self.emit(GuardTripped(guard="thinking", message=message))
         return True
 
     async def _call(
@@ -254,8 +259,9 @@ class ModelCalls:
         if self.prompts.result_characters <= MIN_RESULT_CHARS:
             return False
         self.prompts.result_characters //= 2
-        message = f"results are shown up to {self.prompts.result_characters} characters"
-        self.emit(GuardTripped(guard="context", message=message))
+        self.guard(
+            "context", f"results are shown up to {self.prompts.result_characters} characters"
+        )
         return True
 
     def _enough(self, older: list[int], question: str, estimate: TokenEstimate, tokens: int) -> int:

@@ -16,7 +16,6 @@ from planner.checks.guards import repeats
 from planner.checks.guards.arguments import takes_paths
 from planner.checks.guards.decisions import against_the_user
 from planner.checks.guards.results import empty
-from planner.events import GuardTripped
 from planner.evidence.tool_ranking import Ranking
 from planner.protocol import Call, Conclude, MakePlan, MoveOn, PlanFor, PlannedStep, Stay
 from planner.state import RunState
@@ -232,7 +231,7 @@ class Planner:
             problem = against_the_user(self.state, decision)
             if problem is None:
                 return decision
-            self.asker.emit(GuardTripped(guard="steering", message=problem))
+            self.asker.guard("steering", problem)
         return None
 
     def stuck(self) -> bool:
@@ -246,7 +245,7 @@ class Planner:
         another = first and self.best.text is None and bool(self.asker.choices)
         without = ", ".join(repeats.left_out(self.state))
         message += f"; going on without {without}" if another else "; concluding"
-        self.asker.emit(GuardTripped(guard="no_progress", message=message))
+        self.asker.guard("no_progress", message)
         return not another
 
     @property

@@ -50,7 +50,7 @@ class Querier:
                 self.record(sql, whole(rows, things) if things else rows)
                 return True
             wrong = f"{sql}\n{problem}"
-            self.caller.record_guard("query", f"{problem}: {sql}")
+            self.asker.guard("query", f"{problem}: {sql}")
         return False
 
     def lists(self) -> Sequence[Table]:

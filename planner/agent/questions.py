@@ -62,7 +62,7 @@ class Asker:
         self.models = calls.models
         self.prompts = calls.prompts
         self.state = calls.state
-        self.emit = calls.emit
+        self.emit, self.guard = calls.emit, calls.guard
         self.tools = {tool.name: tool for tool in tools}
         self.may_change = False
         """Whether tools that are not read-only may be chosen now."""

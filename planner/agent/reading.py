@@ -21,7 +21,7 @@ from planner.checks.grounding import (
     unsupported,
 )
 from planner.checks.lenient import has_block, items_in, only, text_of
-from planner.events import BriefMade, GuardTripped
+from planner.events import BriefMade
 from planner.evidence.answers import details
 from planner.evidence.passages import grouped, likeliest
 from planner.passage import Passage
@@ -338,7 +338,7 @@ class Reader:
 
     def doubt(self, why: str) -> None:
         self.best.unsure = why
-        self.asker.emit(GuardTripped(guard="second_reading", message=why))
+        self.asker.guard("second_reading", why)
 
     async def first_reading(self) -> str | None:
         """What the likeliest passages answer, and all where they do not; asked once more where no
@@ -354,7 +354,7 @@ class Reader:
             if not missing:
                 return said.final_answer
             problem = f"no result says {', '.join(missing)}"
-            self.asker.emit(GuardTripped(guard="grounding", message=problem))
+            self.asker.guard("grounding", problem)
         self.best.keep(said.final_answer, problem)
         return None
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from planner.checks.guards import repeats, widening
 from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.results import NOTHING, empty, fault
-from planner.events import Event, GuardTripped
 from planner.prompts.texts import compact
 from planner.state import Iteration, RunState
 from planner.tools import Arguments, Outcome, ToolPool, ToolResult, ToolSpec
@@ -18,7 +17,7 @@ from planner.tools import Arguments, Outcome, ToolPool, ToolResult, ToolSpec
 class Sender:
     pool: ToolPool
     state: RunState
-    emit: Callable[[Event], None]
+    guard: Callable[[str, str], None]
 
     async def read(self, iteration: Iteration, tool: ToolSpec, arguments: Arguments) -> ToolResult:
         """Make a call that changes nothing, and a broader one if nothing is found."""
@@ -48,8 +47,7 @@ class Sender:
                 continue
             others = next(filter(None, (widening.siblings(value, each) for each in lists)), [])
             if others:
-                message = f"{tool.name} is called for {', '.join(others)} as well"
-                self.emit(GuardTripped(guard="siblings", message=message))
+                self.guard("siblings", f"{tool.name} is called for {', '.join(others)} as well")
                 results = {value: result}
                 for other in others:
                     results[other] = await self.send(tool, arguments | {name: other})
@@ -64,8 +62,7 @@ class Sender:
         result = await self.pool.call(tool, arguments)
         if result.succeeded and fault(tool, arguments, result.text):
             first = result.text.strip().partition("\n")[0][:200]
-            message = f"{tool.name} said as a success: {first}"
-            self.emit(GuardTripped(guard="error_text", message=message))
+            self.guard("error_text", f"{tool.name} said as a success: {first}")
             return result.model_copy(update={"outcome": Outcome.FAILURE})
         return result
 
@@ -81,7 +78,7 @@ class Sender:
         tried, seconds = [], result.seconds
         for wider in tries:
             message = f"Nothing for {compact(arguments)}; looking for {compact(wider)}"
-            self.emit(GuardTripped(guard="empty", message=message))
+            self.guard("empty", message)
             if earlier := repeats.repeated(self.state, tool, wider):
                 again = ToolResult(outcome=Outcome.SUCCESS, text=earlier.result)
             else:

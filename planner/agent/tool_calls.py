@@ -26,7 +26,6 @@ from planner.events import (
     ApprovalAsked,
     ApprovalDecided,
     ArgumentsWritten,
-    GuardTripped,
     ToolCalled,
     ToolReturned,
     ToolSelected,
@@ -69,7 +68,7 @@ class Caller:
         approver: Approver,
         clock: Clock,
     ) -> None:
-        self.sender = Sender(pool, asker.state, asker.emit)
+        self.sender = Sender(pool, asker.state, asker.guard)
         self.tools = tools
         self.approver = approver
         self.clock = clock
@@ -132,7 +131,7 @@ class Caller:
             else:
                 ready.append((iteration, *prepared))
         for iteration, (guard, message) in refused:
-            self.record_guard(guard, message)
+            self.asker.guard(guard, message)
             self.record_text(iteration, {}, Outcome.ERROR, message)
         async with anyio.create_task_group() as tasks:
             for each in ready:
@@ -194,11 +193,11 @@ class Caller:
                 problem = sources.another_entry(arguments, self.state)
                 problem = problem or sources.as_it_is(arguments, self.state)
             if problem is None:
-                self.record_guard("coercion", *coercions(written, arguments))
+                self.asker.guard("coercion", *coercions(written, arguments))
                 arguments = self.corrected(tool, arguments)
                 self.record_arguments(iteration, arguments, writer)
                 return arguments
-            self.record_guard("arguments", f"{tool.name}: {problem}")
+            self.asker.guard("arguments", f"{tool.name}: {problem}")
         return problem or ""
 
     def corrected(self, tool: ToolSpec, arguments: Arguments) -> Arguments:
@@ -220,7 +219,7 @@ class Caller:
     def noted(self, guard: str, corrected: Corrected) -> Arguments:
         """The arguments as a guard leaves them, and what it has changed as events."""
         arguments, changes = corrected
-        self.record_guard(guard, *changes)
+        self.asker.guard(guard, *changes)
         return arguments
 
     async def execute(
@@ -234,14 +233,14 @@ class Caller:
         if earlier := repeats.repeated(self.state, tool, arguments):
             before = f"This very call was made before, in iteration {earlier.number}"
             if tool.read_only:
-                self.record_guard("repeated", f"{before}; its result is shown again.")
+                self.asker.guard("repeated", f"{before}; its result is shown again.")
                 return self.record_text(iteration, arguments, Outcome.SUCCESS, earlier.result)
             message = f"{before}, and is not made again."
-            self.record_guard("repeated", message)
+            self.asker.guard("repeated", message)
             return self.record_text(iteration, arguments, Outcome.ERROR, message)
         if failed := repeats.repeated(self.state, tool, arguments, Outcome.FAILURE):
             message = f"This very call failed before, in iteration {failed.number}"
-            self.record_guard("repeated", message)
+            self.asker.guard("repeated", message)
             return self.record_text(iteration, arguments, Outcome.FAILURE, failed.result)
         if not tool.upstream:
             return self.show_more(iteration, arguments)
@@ -270,24 +269,24 @@ class Caller:
         if iteration.by_model and (self.policy is Policy.ALLOW or not planned):
             message = message or repeats.in_another_way(self.state, tool, arguments, self.tools)
         if message:
-            self.record_guard("not_again", message)
+            self.asker.guard("not_again", message)
             return message
         self.guessed = []
         if iteration.by_model:
             if same := sources.as_it_is(arguments, self.state):
-                self.record_guard("unchanged", f"{tool.name}: {same}")
+                self.asker.guard("unchanged", f"{tool.name}: {same}")
                 return f"{sources.NOT_MADE}{same}. It would change nothing."
             if self.policy is Policy.ALLOW and (
                 other := sources.not_named(tool, arguments, self.state.user_words)
             ):
-                self.record_guard("not_named", f"{tool.name}: {other}")
+                self.asker.guard("not_named", f"{tool.name}: {other}")
                 return f"{sources.NOT_MADE}{other}. Delete nothing else."
             said, asked = sources.said(self.state), self.state.user_words
             self.guessed = sources.unseen(arguments, said, tool, asked)
         guessed = [*map(str, self.guessed)]
         if guessed:
             message = f"no result and no word of the request says {', '.join(guessed)}"
-            self.record_guard("unseen", f"{tool.name}: {message}")
+            self.asker.guard("unseen", f"{tool.name}: {message}")
             if self.policy is Policy.ALLOW or not may_guess:  # nobody is asked, who could tell
                 return f"{sources.NOT_MADE}{message}. Look it up with a tool that reads."
         whole = arguments | tool.fixed_arguments
@@ -326,10 +325,6 @@ class Caller:
         if result.answered:
             return result
         return result.model_copy(update={"text": f"{result.text} {repeats.UNKNOWN}"})
-
-    def record_guard(self, guard: str, *messages: str) -> None:
-        for message in messages:
-            self.emit(GuardTripped(guard=guard, message=message))
 
     def show_more(self, iteration: Iteration, arguments: Arguments) -> None:
         """The next lines of a result that was cut, from the record."""
