@@ -11,8 +11,8 @@ from replies import found, nowhere, second
 from scripted_ollama import ScriptedOllama
 from serving import Place, text
 
-from planner.checks.briefs import in_turn
 from planner.checks.claims import both
+from planner.evidence.items import in_turn
 from planner.protocol import Brief
 
 pytestmark = pytest.mark.anyio

@@ -41,12 +41,11 @@ from planner.agent.reading import Reader
 from planner.agent.steps import Steps
 from planner.agent.tool_calls import Caller, permitted
 from planner.checks import validation
-from planner.checks.briefs import in_turn
 from planner.checks.grounding import results, unsupported
 from planner.clock import Clock
 from planner.errors import ModelError, RequestError
 from planner.events import BriefMade, Event, ItemStarted, RunFinished, RunStarted, ToolSelected
-from planner.evidence.items import listed
+from planner.evidence.items import in_turn, listed
 from planner.evidence.tool_ranking import Ranking
 from planner.evidence.words import asks, is_name, named, says
 from planner.inbox import Inbox

@@ -1,6 +1,10 @@
-"""Requests that are lists of requests."""
+"""Requests that are lists of requests, or ask for two things in turn."""
 
 import re
+from itertools import pairwise
+
+from planner.evidence.words import long_words, named, tokens, words
+from planner.protocol import IT, Brief
 
 MAX_ITEMS = 9
 _MARK = r"\(?{number}(?:[.)]\s+|、)(?=\S)"
@@ -37,3 +41,20 @@ def listed(request: str) -> tuple[str, list[str]]:
     if len(items) < 2 or "\n\n" in before:
         return request, []
     return before, [f"{each}\n{after}".strip() for each in items]
+
+
+def in_turn(brief: Brief, request: str) -> bool:
+    """Whether a request asks for two things in turn: the second question is about what the first
+    one finds, each asks for something of the request that the other does not, names apart, and
+    together they have all names of the request. A small model makes two questions of many a single
+    one: "the function open_store" says which function it is."""
+    if IT not in brief.then or IT in brief.first or not brief.first:
+        return False
+    first, rest = brief.first, brief.then.replace(IT, " ")
+    names = named(request)
+    kinds = [before for before, name in pairwise(tokens(request)) if name in names]
+    said = {*words(request)} - {*words(" ".join([*names, *kinds]))}
+    apart = (
+        said & {*long_words(one)} - {*words(other)} for one, other in ((first, rest), (rest, first))
+    )
+    return all(apart) and names <= {*tokens(first), *tokens(rest)}
