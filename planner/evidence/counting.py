@@ -1,4 +1,5 @@
-"""How many entries the lists of a passage have, counted by code: small models do not count well.
+"""What code works out in a passage, since small models neither count nor multiply well: how many
+entries its lists have, and what its products make.
 
 A list is what stands in brackets behind a name that a line defines, lines of one depth that begin
 with the same kind of mark: `-`, `*`, `+`, or a number, or definitions side by side whose names
@@ -8,6 +9,8 @@ begin with the same word: `COLOUR_RED`, `COLOUR_BLUE`.
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from math import prod
 
 from planner.evidence.ranking import defined, defined_in, indentation
 from planner.evidence.words import words
@@ -139,3 +142,57 @@ def _items(lines: Sequence[str]) -> list[int]:
     found = [number for number, line in enumerate(lines) if _ITEM.match(line)]
     least = min((indentation(lines[number]) for number in found), default=0)
     return [number for number in found if indentation(lines[number]) == least]
+
+
+# Products
+
+MAX_RESULTS = 3
+"""Of one passage."""
+MAX_DIGITS = 18
+"""Of a number; a longer one is no size and no time limit."""
+MAX_SHIFT = 62
+MAX_FACTORS = 7
+"""After the first; a longer product is not worked out."""
+_TYPE = r"(?:[uif]\d+|[uUlLn]+)?"
+_DIGITS = r"\d[\d_]*(?:\.\d+)?"
+_WHOLE = rf"\d[\d_]*{_TYPE}"
+_NUMBER = rf"{_DIGITS}{_TYPE}"
+_EXPRESSION = re.compile(
+    rf"(?<![\w.])(?:{_NUMBER}(?:\s*\*\s*{_NUMBER}){{1,{MAX_FACTORS}}}|{_WHOLE}\s*<<\s*{_WHOLE})"
+    r"(?!\.?\w|\s*(?:\*|<<|\())"
+)
+_OPERATORS = ("*", "/", "%", "-", "^", "<<", ">>")
+"""What must not come before a product: it would belong to a longer one."""
+
+
+def worked_out(passage: Passage) -> Passage:
+    """The passage with what its products of plain numbers make: `1024 * 1024 is 1048576`."""
+    found = dict.fromkeys(_results(passage.text))
+    told = "; ".join(filter(None, [passage.inside, *list(found)[:MAX_RESULTS]]))
+    return passage.model_copy(update={"inside": told}) if found else passage
+
+
+def _results(text: str) -> Iterator[str]:
+    for match in _EXPRESSION.finditer(text):
+        before = text[: match.start()].rpartition("\n")[2].rstrip()
+        after = text[match.end() :].lstrip(" \t")
+        shown = " ".join(match.group().split())
+        if before.endswith(_OPERATORS) or (
+            "<<" in shown and (before.endswith("+") or after.startswith(("+", "-")))
+        ):
+            continue
+        numbers = [Decimal(each) for each in _plain(shown)]
+        if any(len(each.as_tuple().digits) > MAX_DIGITS for each in numbers):
+            continue
+        if "<<" in shown:
+            first, by = map(int, numbers)
+            result = Decimal(first << by) if by <= MAX_SHIFT else Decimal(0)
+        else:
+            result = prod(numbers, start=Decimal(1))
+        if 0 < result < 10**MAX_DIGITS:
+            yield f"{shown} is {result.normalize():f}"
+
+
+def _plain(expression: str) -> list[str]:
+    """The numbers of an expression, without separators and types."""
+    return [each.replace("_", "") for each in re.findall(rf"(?<![\w.]){_DIGITS}", expression)]

@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 
-from planner.evidence.arithmetic import worked_out
-from planner.evidence.counting import entries
+from planner.evidence.counting import entries, worked_out
 from planner.evidence.passages import MAX_UNIT, MIN_UNIT
 from planner.evidence.ranking import (
     NOT_COMPARED,

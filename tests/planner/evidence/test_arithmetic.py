@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.evidence.arithmetic import worked_out
+from planner.evidence.counting import worked_out
 from planner.evidence.passages import of_file
 from planner.evidence.selection import selected
 from planner.passage import Passage
