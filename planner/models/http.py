@@ -1,7 +1,6 @@
 """What the adapters of model servers share: the connection and its faults, lines, cut prompts."""
 
 import json
-import math
 import re
 import ssl
 from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
@@ -135,16 +134,22 @@ class ServerClient:
     async def reply_lines(
         self, response: httpx.Response, name: str, max_tokens: int
     ) -> AsyncGenerator[bytes]:
-        """The lines of a reply of this model. Raises `ModelError` for one that does not end when
-        it has as many tokens as it was to have."""
-        try:
-            async for line in lines(response, RECORD_BYTES * (max_tokens + SPARE_RECORDS)):
+        """The lines of a reply of this model, as they arrive. Not httpx's, which also end at U+0085
+        and U+2028: a JSON string may contain these. Raises `ModelError` for a reply that does not
+        end when it has as many tokens as it was to have."""
+        room, rest = RECORD_BYTES * (max_tokens + SPARE_RECORDS), b""
+        async for chunk in response.aiter_bytes():
+            room -= len(chunk)
+            if room < 0:
+                raise ModelError(
+                    f"{self.at} did not end the reply of `{name}` after the limit of {max_tokens} "
+                    f"tokens ({self.token_limit}). Update or restart it, or use another model."
+                )
+            *ended, rest = (rest + chunk).split(b"\n")
+            for line in ended:
                 yield line
-        except OverflowError:
-            raise ModelError(
-                f"{self.at} did not end the reply of `{name}` after the limit of {max_tokens} "
-                f"tokens ({self.token_limit}). Update or restart it, or use another model."
-            ) from None
+        if rest:
+            yield rest
 
     def check_whole(
         self, name: str, messages: Sequence[Message], counted: int, context_tokens: int
@@ -160,21 +165,6 @@ class ServerClient:
                 f"{self.at} cut the prompt for `{name}`: it read {counted} tokens of at least "
                 f"{words}. {self.larger_window.format(context_tokens)}"
             )
-
-
-async def lines(response: httpx.Response, most: float = math.inf) -> AsyncGenerator[bytes]:
-    """The lines of a response as they arrive. Not httpx's, which also end at U+0085 and U+2028: a
-    JSON string may contain these. Raises `OverflowError` after `most` bytes."""
-    rest = b""
-    async for chunk in response.aiter_bytes():
-        most -= len(chunk)
-        if most < 0:
-            raise OverflowError
-        *ended, rest = (rest + chunk).split(b"\n")
-        for line in ended:
-            yield line
-    if rest:
-        yield rest
 
 
 def innermost(error: Any) -> str:
