@@ -90,9 +90,7 @@ class EmbeddedModel:
     """One model in one worker process, started by the first call; calls queue.
 
     `weights` is a GGUF file. `context_tokens` is the window for prompt and reply together; it takes
-    about 12 KiB (0.5B) or 28 KiB (1.5B) of memory per token. `threads` read the prompt, by
-    default as many as the physical cores this process may use; one less writes the reply. `command`
-    starts the worker.
+    about 12 KiB (0.5B) or 28 KiB (1.5B) of memory per token. `command` starts the worker.
     """
 
     def __init__(
@@ -101,14 +99,12 @@ class EmbeddedModel:
         weights: Path,
         *,
         context_tokens: int = 8192,
-        threads: int | None = None,
         command: Sequence[str] = WORKER,
     ) -> None:
         self.name, self.context_tokens = name, context_tokens
         self.doing = ""
         """What it does now, such as `is being loaded`; empty between calls."""
         self._weights = weights
-        self._threads = threads or _cores()
         self._command = command
         self._lock = anyio.Lock()
         self._worker: _Worker | None = None
@@ -180,7 +176,7 @@ class EmbeddedModel:
             "weights": str(self._weights),
             "api_key": api_key,
             "context_tokens": self.context_tokens,
-            "threads": self._threads,
+            "threads": _cores(),
             "ping_seconds": PING_SECONDS,
         }
         log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
@@ -239,6 +235,7 @@ class EmbeddedModel:
 
 
 def _cores() -> int:
-    """The physical cores this process may use: more threads than that slow llama.cpp down."""
+    """The physical cores this process may use: more threads than that slow llama.cpp down. So many
+    read the prompt; one less writes the reply."""
     allowed = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return min(allowed, psutil.cpu_count(logical=False) or allowed)

@@ -337,9 +337,9 @@ async def test_the_real_worker_tells_of_a_file_that_is_no_model(tmp_path: Path) 
 
 
 @asynccontextmanager
-async def real(threads: int | None = None) -> AsyncIterator[EmbeddedModel]:
+async def real() -> AsyncIterator[EmbeddedModel]:
     name = "qwen2.5-coder:0.5b"
-    model = EmbeddedModel(name, await fetch(name), threads=threads)
+    model = EmbeddedModel(name, await fetch(name))
     try:
         yield model
     finally:
