@@ -25,8 +25,8 @@ from planner.errors import Busy, PlanloomError, RequestError
 from planner.text import flat
 from server import auth
 from server.http.openai_request import EVIDENCE, MODEL, ChatRequest, Unservable
-from server.mcp import short_report
 from server.mcp.input_errors import first_problem
+from server.mcp.results import ended
 from server.runs.engine import Engine
 from server.runs.run import Run, report_of
 from server.text import cleaned, fence
@@ -256,7 +256,7 @@ class Completion:
         before = [done_in_words(found), warned(found.warnings)]
         facts = "".join(f"\n\n{each}" for each in before if each)
         lines = []
-        for each in short_report.ended(found).evidence:
+        for each in ended(found).evidence:
             quote = "".join(f"  \n  `{_code(line)}`" for line in each.lines[:1])
             lines.append(f"- `{_code(each.source)}`{quote}")
         evidence = "\n".join([EVIDENCE, "", *lines]) if lines else ""

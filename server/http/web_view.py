@@ -37,7 +37,7 @@ from server.journal.base import Unreachable
 from server.journal.records import RunSummary
 from server.mcp.context import engine_of, errors_as, numbered
 from server.mcp.input_errors import first_problem
-from server.mcp.links import VIEW
+from server.mcp.results import VIEW
 from server.runs.engine import Engine
 from server.runs.run import LOCAL, Run, report_of
 from server.text import clean, cleaned

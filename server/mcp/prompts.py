@@ -14,7 +14,7 @@ from fastmcp.prompts import Message
 from planner.errors import PlanloomError
 from server.auth import caller
 from server.mcp.context import callers_run, engine_of
-from server.mcp.links import RUN
+from server.mcp.results import RUN
 from server.runs.run import report_of
 from server.views.report_text import markdown
 

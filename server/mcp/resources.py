@@ -16,7 +16,7 @@ from pydantic import AnyUrl
 
 from server.auth import caller
 from server.mcp.context import callers_run, engine_of, errors_as, numbered
-from server.mcp.links import MAX_TITLE_CHARS, RESULT, RUN, TRANSCRIPT
+from server.mcp.results import MAX_TITLE_CHARS, RESULT, RUN, TRANSCRIPT
 from server.runs.run import report_of
 from server.text import clean, one_line
 from server.views.consent import SHORT_ID

@@ -21,10 +21,8 @@ from planner.errors import PlanloomError
 from planner.protocol import Goal, Limits, RunRequest
 from planner.tools import Policy, strictest
 from server.auth import caller
-from server.mcp import short_report
 from server.mcp.context import as_task, callers_run, can_ask, engine_of, errors_as, numbered
 from server.mcp.input_errors import RefusedCall, check_depth
-from server.mcp.links import VIEW
 from server.mcp.parameters import (
     DataSchema,
     GoesOn,
@@ -39,7 +37,7 @@ from server.mcp.parameters import (
     WaitSeconds,
 )
 from server.mcp.progress_stream import followed
-from server.mcp.results import result_of
+from server.mcp.results import SHORT_SCHEMA, VIEW, result_of, schema_of
 from server.mcp.roots import settle_project
 from server.runs.run import Run, report_of
 from server.runs.steering import MAX_HINT_CHARS, SINGLE_STEPS
@@ -93,7 +91,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         title="Plan and answer",
         description=PLAN_AND_ANSWER.format(project=project),
         annotations=CHANGES if changes else LOOKS,
-        output_schema=short_report.SHORT_SCHEMA,
+        output_schema=SHORT_SCHEMA,
         app=AppConfig(resource_uri=VIEW),
     )
     async def plan_and_answer(
@@ -117,7 +115,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
     @mcp.tool(
         title="Run one step",
         annotations=CHANGES if changes else LOOKS,
-        output_schema=short_report.SHORT_SCHEMA,
+        output_schema=SHORT_SCHEMA,
     )
     async def run_step(
         ctx: Context,
@@ -154,7 +152,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
             await _check_call(ctx, request, tool, wait_s)
         return await _begin(ctx, request, wait_s, request_key, run_id)
 
-    @mcp.tool(title="Make a plan", annotations=LOOKS, output_schema=short_report.SHORT_SCHEMA)
+    @mcp.tool(title="Make a plan", annotations=LOOKS, output_schema=SHORT_SCHEMA)
     async def make_plan(
         prompt: Prompt,
         ctx: Context,
@@ -169,7 +167,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
         request = RunRequest(prompt=prompt, goal="plan", limits=limits)
         return await _begin(ctx, request, wait_s, request_key)
 
-    @mcp.tool(title="Follow a run", annotations=OWN_READS, output_schema=short_report.SHORT_SCHEMA)
+    @mcp.tool(title="Follow a run", annotations=OWN_READS, output_schema=SHORT_SCHEMA)
     async def get_run(
         run_id: RunId,
         ctx: Context,
@@ -200,7 +198,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
     @mcp.tool(
         title="Steer a run",
         annotations=OWN_CHANGES,
-        output_schema=short_report.schema_of(SteeringResult),
+        output_schema=schema_of(SteeringResult),
     )
     async def steer_run(
         run_id: RunId,
@@ -240,7 +238,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
     @mcp.tool(
         title="Cancel a run",
         annotations=OWN_CHANGES.model_copy(update={"idempotent_hint": True}),
-        output_schema=short_report.SHORT_SCHEMA,
+        output_schema=SHORT_SCHEMA,
     )
     async def cancel_run(run_id: RunId, ctx: Context) -> ToolResult:
         """End a run and return the report of what it found; one that has ended stays as it is."""
@@ -252,7 +250,7 @@ def register(mcp: FastMCP, changes: bool, project: Path) -> None:
     @mcp.tool(
         title="List the upstreams and their tools",
         annotations=OWN_READS,
-        output_schema=short_report.schema_of(PoolListing),
+        output_schema=schema_of(PoolListing),
     )
     async def list_tools(ctx: Context) -> ToolResult:
         """The upstream servers with their state, and their tools with safety class and priority."""
