@@ -8,7 +8,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from functools import cached_property
 from typing import Any
 
 import mcp_types
@@ -32,6 +31,8 @@ SAID_SHARE = 0.9
 """Of them, that a text has which says the same."""
 
 _TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
+_JSON_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
+_LAST_ZEROS = re.compile(r"^(\d+)(?:\.0+|(\.\d*[1-9])0+)$")
 _ARGUMENT_NAME = re.compile(r"[\w.$@:/\[\]-]{1,64}")
 
 
@@ -79,50 +80,21 @@ def content_text(content: Iterable[mcp_types.ContentBlock], structured: Any) -> 
 
 
 def _says(text: str, structured: Any) -> bool:
-    """Whether a text has nearly all of what structured content has, in plain or as JSON, by the
-    length of its values: some of them, from its beginning to its end, are looked for."""
+    """Whether a text has nearly all words and numbers of structured content, in plain or as JSON,
+    by their length: those of some of its values, from its beginning to its end, are looked for."""
     values = [*_values(structured)]
     values = values[:: max(1, len(values) // MAX_COMPARED_VALUES)]
-    said = _Said(text)
-    told = sum(len(each) for each in values if each in said)
-    return told >= SAID_SHARE * sum(map(len, values))
+    wanted = [word for value in values for word in _words(value) or [value]]
+    unescaped = _JSON_ESCAPE.sub(lambda escape: chr(int(escape[1] or "20", 16)), text)
+    said = {word for each in {text, unescaped} for word in _words(each)}
+    told = sum(len(each) for each in wanted if each in said)
+    return told >= SAID_SHARE * sum(map(len, wanted))
 
 
-class _Said:
-    """What a text says: its words as wholes, its numbers, and, if it is JSON, its values. A 7 is no
-    part of 2027."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        try:
-            self.values = {*_values(json.loads(text))} if text.startswith(("{", "[")) else set()
-        except (ValueError, RecursionError):
-            self.values = set()
-
-    @cached_property
-    def words(self) -> set[str]:
-        return {each.strip(".-") for each in re.findall(r"[\w.-]+", self.text)}
-
-    @cached_property
-    def numbers(self) -> set[float | None]:
-        return {*map(_number, self.words)} - {None}
-
-    def __contains__(self, value: str) -> bool:
-        if value in self.values or value in self.words:
-            return True
-        number = _number(value)
-        if number is not None and number in self.numbers:
-            return True
-        if value.isascii() and re.fullmatch(r"[\w.-]+", value):
-            return False
-        return value in self.text or json.dumps(value)[1:-1] in self.text
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+def _words(text: str) -> list[str]:
+    """The words and numbers of a text. A 7 is no part of 2027, and 3.50 is 3.5."""
+    words = (each.strip(".-") for each in re.findall(r"[\w.-]+", text))
+    return [_LAST_ZEROS.sub(r"\1\2", each) if "." in each else each for each in words if each]
 
 
 def _values(data: Any) -> Iterator[str]:
