@@ -45,12 +45,17 @@ from server.views.progress import message
 
 POLL_MS = 1000
 """How often a client should ask, and so how long a question to its user may wait."""
+ACKNOWLEDGED = {"resultType": "complete"}
+"""The answer to `tasks/update` and `tasks/cancel`."""
 STARTS_RUNS = frozenset({"plan_and_answer", "run_step", "make_plan"})
 
 Requested = ServerRequestContext[Any, Any]
 
 
 class Task(Result):
+    """What a call is answered with that goes on as a task, and `tasks/get`."""
+
+    result_type: Literal["task", "complete"] = "complete"
     task_id: str
     status: TaskStatus
     status_message: str | None = None
@@ -58,27 +63,11 @@ class Task(Result):
     last_updated_at: str
     ttl_ms: int
     poll_interval_ms: int = POLL_MS
-
-
-class CreatedTask(Task):
-    """The answer to a call that goes on as a task."""
-
-    result_type: Literal["task"] = "task"
-
-
-class DetailedTask(Task):
-    """The answer to `tasks/get`: the result of the run, or its question."""
-
-    result_type: Literal["complete"] = "complete"
     result: dict[str, Any] | None = None
+    """Of a run that has ended."""
     error: dict[str, Any] | None = None
     input_requests: dict[str, Any] | None = None
-
-
-class Acknowledged(Result):
-    """The answer to `tasks/update` and `tasks/cancel`."""
-
-    result_type: Literal["complete"] = "complete"
+    """The question of a run that waits."""
 
 
 class TaskParams(RequestParams):
@@ -113,9 +102,11 @@ class Tasks(ServerExtension):
         if not begun:
             return outcome
         run = await engine_of(context).get(begun, caller())
-        return outcome if run.finished else CreatedTask(**_fields(run, context), status="working")
+        if run.finished:
+            return outcome
+        return Task(**_fields(run, context), result_type="task", status="working")
 
-    async def _get(self, request: Requested, params: TaskParams) -> DetailedTask:
+    async def _get(self, request: Requested, params: TaskParams) -> Task:
         """The task as it is now. An interrupted run goes on, because someone waits for it."""
         context = get_context()
         run = await self._run(request, params)
@@ -125,27 +116,27 @@ class Tasks(ServerExtension):
             except PlanloomError as error:
                 fault = {"code": INVALID_PARAMS, "message": str(error)}
                 fields = _fields(run, context) | {"status_message": str(error)}
-                return DetailedTask(**fields, status="failed", error=fault)
+                return Task(**fields, status="failed", error=fault)
         await run.flush()  # what a client has seen is not lost
         fields = _fields(run, context)
         if run.finished:
             if run.status == "cancelled":
-                return DetailedTask(**fields, status="cancelled")
+                return Task(**fields, status="cancelled")
             found = result_of(run)
             result = CallToolResult(
                 content=found.content,
                 structured_content=found.structured_content,
                 is_error=found.is_error,
             )
-            return DetailedTask(**fields, status="completed", result=_wire(result))
+            return Task(**fields, status="completed", result=_wire(result))
         if can_ask(context):
             await engine_of(context).attend(run)
             if question := run.approvals.question:
                 requests = {question.id: _wire(question.request())}
-                return DetailedTask(**fields, status="input_required", input_requests=requests)
-        return DetailedTask(**fields, status="working")
+                return Task(**fields, status="input_required", input_requests=requests)
+        return Task(**fields, status="working")
 
-    async def _update(self, request: Requested, params: UpdateParams) -> Acknowledged:
+    async def _update(self, request: Requested, params: UpdateParams) -> dict[str, str]:
         """An answer to the open question; one to another, or a second one, changes nothing."""
         run = await self._run(request, params)
         question = run.approvals.question
@@ -156,15 +147,15 @@ class Tasks(ServerExtension):
                 raise MCPError(
                     INVALID_PARAMS, "inputResponses: an answer is the result of elicitation/create"
                 ) from None
-        return Acknowledged()
+        return ACKNOWLEDGED
 
-    async def _cancel(self, request: Requested, params: TaskParams) -> Acknowledged:
+    async def _cancel(self, request: Requested, params: TaskParams) -> dict[str, str]:
         run = await self._run(request, params)
         try:
             await engine_of(get_context()).cancel(run)
         except RequestError as error:
             raise MCPError(INVALID_PARAMS, str(error)) from None
-        return Acknowledged()
+        return ACKNOWLEDGED
 
     async def _run(self, request: Requested, params: TaskParams) -> Run:
         """The run of a request about a task, after the checks that the extension asks for."""
