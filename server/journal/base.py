@@ -163,20 +163,21 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     async def _take_over(self, claim: Callable[[], Awaitable[str | None]]) -> TakenOver | None:
         if self.problem:
             raise RequestError(f"The run cannot be resumed: {self.problem}")
-        await self._write_waiting()  # it may just have been released here
-        with self._explained("The run cannot be resumed"):
-            run_id = await claim()
-        if run_id is None:
-            return None
-        try:
-            stored = await self.load(run_id)
-        except RequestError as error:
-            if isinstance(error, Unreadable):
-                self._unreadable.add(run_id)
-            await self._writer(run_id).release()
-            raise
+        with anyio.CancelScope(shield=True):  # what is taken over is driven
+            await self._write_waiting()  # it may just have been released here
+            with self._explained("The run cannot be resumed"):
+                run_id = await claim()
+            if run_id is None:
+                return None
+            try:
+                stored = await self.load(run_id)
+            except RequestError as error:
+                if isinstance(error, Unreadable):
+                    self._unreadable.add(run_id)
+                await self._writer(run_id).release()
+                raise
         assert stored  # it is ours, and nobody deletes what is
-        return self._writer(run_id, len(stored.entries)), self._secrets.recalled(stored)
+        return self._writer(stored.id, len(stored.entries)), self._secrets.recalled(stored)
 
     def _writer(self, run_id: str, written: int = 0) -> RunWriter:
         """`written`: the number of entries in the record."""

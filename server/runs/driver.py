@@ -110,9 +110,8 @@ class Driver:
         before = await self.journal.load(run.id, run.caller)
         assert before  # it was there a moment ago
         self._check_setup(before, models)
-        with anyio.CancelScope(shield=True):  # what is taken over is driven
-            taken = await self.journal.resume(run.id)
-        return self._take_over(*taken, models, can_ask) if taken else None
+        taken = await self.journal.resume(run.id)
+        return self._take_over(taken, models, can_ask) if taken else None
 
     async def reopen(self, run: Run, request: RunRequest, can_ask: bool) -> Run:
         """Go on with a run of single steps that has ended. Raises `RequestError` when it cannot go
@@ -127,14 +126,10 @@ class Driver:
             raise RequestError(f"Run {run.id} cannot go on: it is not recorded.{why}")
         self._check_setup(before, models)
         event = RunContinued(request=request, spent=before.seconds, paused=run.paused)
-        with anyio.CancelScope(shield=True):  # what is taken over is driven
-            taken = await self.journal.reopen(run.id, Entry.of(event, before.seconds), fleet)
+        taken = await self.journal.reopen(run.id, Entry.of(event, before.seconds), fleet)
         if taken is None:
             raise RequestError(UNDER_WAY.format(run.id))
-        run = self._drive_here(*taken)
-        run.approvals.can_ask = can_ask
-        self._go_on(run, models, taken[1])
-        return run
+        return self._take_over(taken, models, can_ask, had_ended=True)
 
     # The fleet.
 
@@ -169,12 +164,11 @@ class Driver:
     async def _take_next(self) -> bool:
         """Drive the oldest run of the fleet that no server drives; False when there is none."""
         models = await self._models()
-        with anyio.CancelScope(shield=True):  # what is taken over is driven
-            taken = await self.journal.take(self._fleet_of(models))
+        taken = await self.journal.take(self._fleet_of(models))
         if taken is None:
             return False
         # Otherwise its policy would be stricter: see `Engine.start`.
-        self._take_over(*taken, models, can_ask=taken[1].request.policy is Policy.ASK)
+        self._take_over(taken, models, can_ask=taken[1].request.policy is Policy.ASK)
         return True
 
     # One run, from here to its end.
@@ -183,20 +177,17 @@ class Driver:
         return [run for run in self.runs.values() if run.under_way]
 
     def _take_over(
-        self, writer: base.RunWriter, stored: StoredRun, models: Models, can_ask: bool
+        self, taken: base.TakenOver, models: Models, can_ask: bool, *, had_ended: bool = False
     ) -> Run:
         """Drive a run that nobody drives any more, or yet."""
-        run = self._drive_here(writer, stored)
-        run.approvals.can_ask = can_ask  # it may come to a question before anybody looks at it
-        if stored.entries:
-            run.record(RunResumed(paused=run.paused))
-        self._go_on(run, models, stored)
-        return run
-
-    def _drive_here(self, writer: base.RunWriter, stored: StoredRun) -> Run:
+        writer, stored = taken
         run = Run.of(stored, self.approval)
         run.interrupted, run.writer = False, writer
         self._own(run)
+        run.approvals.can_ask = can_ask  # it may come to a question before anybody looks at it
+        if stored.entries and not had_ended:
+            run.record(RunResumed(paused=run.paused))
+        self._go_on(run, models, stored)
         return run
 
     def _own(self, run: Run) -> None:
