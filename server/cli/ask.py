@@ -23,6 +23,7 @@ from server.app import open_parts
 from server.approval import elicitation
 from server.approval.approval import FORM, Question
 from server.backends import open_models
+from server.background import background_tasks
 from server.cli.live_view import LiveView
 from server.cli.runs import YES, console, load, output, print_report, show_markdown, typed
 from server.config import Settings
@@ -110,10 +111,9 @@ async def ask(question: Question) -> None:
     """Put a question to the person at the terminal, until it is answered or closed."""
     termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before is no answer to it
     console.print(Text(f"\n{question.message}"), soft_wrap=True)
-    async with anyio.create_task_group() as tasks:
+    async with background_tasks() as tasks:
         tasks.start_soon(answer, question)
         await question.closed.wait()
-        tasks.cancel_scope.cancel()
     console.print()
 
 

@@ -6,6 +6,7 @@ import signal
 import anyio
 
 from server.app import Parts, build
+from server.background import background_tasks
 from server.cli.front import Front
 from server.config import Settings
 from server.upstreams.launch import Launcher
@@ -20,12 +21,11 @@ async def serve_stdio(
     """Serve on standard input and output, until the input ends or a signal comes."""
     opened: list[Parts] = []
     mcp = build(settings, on_open=opened.append, launcher=launcher)
-    async with anyio.create_task_group() as tasks:
+    async with background_tasks() as tasks:
         tasks.start_soon(_exit_on_signal, opened)
         if front:
             front.take()
         await mcp.run_async("stdio", show_banner=False)
-        tasks.cancel_scope.cancel()
 
 
 async def _exit_on_signal(opened: list[Parts]) -> None:

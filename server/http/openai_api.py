@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-import anyio
 from fastmcp import FastMCP
 from pydantic import ValidationError
 from starlette.requests import Request
@@ -24,6 +23,7 @@ from planner import events
 from planner.errors import Busy, PlanloomError, RequestError
 from planner.text import flat
 from server import auth
+from server.background import background_tasks
 from server.http.openai_request import EVIDENCE, MODEL, ChatRequest, Unservable
 from server.mcp.input_errors import first_problem
 from server.mcp.results import ended
@@ -109,10 +109,9 @@ async def attached(run: Run, engine: Engine, receive: Receive) -> AsyncIterator[
             with suppress(RequestError):  # it goes on where its server does not end it
                 await engine.cancel(run)
 
-    async with anyio.create_task_group() as tasks:
+    async with background_tasks() as tasks:
         tasks.start_soon(listen)
         yield
-        tasks.cancel_scope.cancel()
 
 
 class RunStream(StreamingResponse):
