@@ -8,10 +8,10 @@ import select
 import signal
 import stat
 import sys
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from io import TextIOWrapper
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Any, Literal
 
 import typer
@@ -227,7 +227,7 @@ def ask(
         policy=Policy(policy),
     )
     shown = (as_json, _detail(quiet, verbose), _given(project, upstreams, model))
-    sys.exit(_run_with_upstreams("server.cli.ask", "run_on_terminal", settings, request, *shown))
+    sys.exit(_run_with_upstreams("server.cli.ask:run_on_terminal", settings, request, *shown))
 
 
 @app.command(short_help="Run the MCP server, on standard input and output or over HTTP.")
@@ -251,15 +251,11 @@ def serve(
                 err=True,
             )
         front = Front.open(project_folder(project, os.environ))
-        _run_with_upstreams(
-            "server.cli.serve_stdio", "serve_stdio", _settings(project, upstreams), front
-        )
+        settings = _settings(project, upstreams)
+        _run_with_upstreams("server.cli.serve_stdio:serve_stdio", settings, front)
     else:
         settings = _settings(project, upstreams)
-        with _uncollected():
-            from server.cli.serve_http import serve_http
-
-        serve_http(settings, http, os.environ)
+        _imported("server.cli.serve_http:serve_http")(settings, http, os.environ)
 
 
 runs = typer.Typer(help="Show recorded runs, answer what they ask, and resume them.")
@@ -286,12 +282,10 @@ def runs_listed(
     """List the newest runs, or watch the newest as it goes on."""
     if context.invoked_subcommand is None:
         settings = _settings(project, upstreams)
-        from server.cli.runs import follow_run, list_runs
-
         if follow:
-            _run(follow_run, settings, None, False, False)
+            _run("server.cli.runs:follow_run", settings, None, False, False)
         else:
-            _run(list_runs, settings, most)
+            _run("server.cli.runs:list_runs", settings, most)
 
 
 @runs.command("show")
@@ -306,29 +300,21 @@ def runs_show(
     upstreams: Upstreams = None,
 ) -> None:
     """Show the report of a run, or its whole transcript."""
-    settings = _settings(project, upstreams)
-    from server.cli.runs import follow_run, show_run
-
-    _run(follow_run if follow else show_run, settings, run_id, whole, as_json)
+    command = "server.cli.runs:follow_run" if follow else "server.cli.runs:show_run"
+    _run(command, _settings(project, upstreams), run_id, whole, as_json)
 
 
 @runs.command("approve")
 def runs_approve(run_id: WaitingRun, project: Project = None, upstreams: Upstreams = None) -> None:
     """Approve the call that a run is waiting to make. It is shown first; with the digest that
     `planloom runs` prints (ID@DIGEST), that very call is approved at once."""
-    settings = _settings(project, upstreams)
-    from server.cli.runs import decide_run
-
-    sys.exit(_run(decide_run, settings, run_id, True))
+    sys.exit(_run("server.cli.runs:decide_run", _settings(project, upstreams), run_id, True))
 
 
 @runs.command("decline", short_help="Decline that call; the run continues without it.")
 def runs_decline(run_id: WaitingRun, project: Project = None, upstreams: Upstreams = None) -> None:
     """Decline the call that a run is waiting to make; the run continues without it."""
-    settings = _settings(project, upstreams)
-    from server.cli.runs import decide_run
-
-    sys.exit(_run(decide_run, settings, run_id, False))
+    sys.exit(_run("server.cli.runs:decide_run", _settings(project, upstreams), run_id, False))
 
 
 @runs.command("resume")
@@ -344,7 +330,7 @@ def runs_resume(
     """Continue an interrupted run; what it did is not done again."""
     settings = _settings(project, upstreams, model)
     shown = (as_json, _detail(quiet, verbose), _given(project, upstreams, model))
-    sys.exit(_run_with_upstreams("server.cli.ask", "run_on_terminal", settings, run_id, *shown))
+    sys.exit(_run_with_upstreams("server.cli.ask:run_on_terminal", settings, run_id, *shown))
 
 
 @app.command(short_help="Print the token that clients of `serve --http` send.")
@@ -374,16 +360,13 @@ def tools(
         from server.cli.ask import accept_tools
 
         return accept_tools(settings, accept)
-    sys.exit(_run_with_upstreams("server.cli.ask", "list_tools", settings))
+    sys.exit(_run_with_upstreams("server.cli.ask:list_tools", settings))
 
 
 @app.command(short_help="Say what is wrong, and how to fix it.")
 def doctor(project: Project = None, upstreams: Upstreams = None) -> None:
     """Check models, upstreams and versions; say what is wrong and how to fix it."""
-    settings = _settings(project, upstreams)
-    from server.cli.doctor import examine
-
-    sys.exit(_run(examine, settings))
+    sys.exit(_run("server.cli.doctor:examine", _settings(project, upstreams)))
 
 
 @app.command("try", short_help="Measure your models, and say which one to use.")
@@ -410,22 +393,17 @@ def try_models(
 ) -> None:
     """Ask twelve questions of each model that your Ollama has, and say which one to use."""
     settings = _settings(None, upstreams)
-    from server.cli.trial.run import show_last, try_on_terminal
-
     if last:
+        from server.cli.trial.run import show_last
+
         sys.exit(show_last(settings, models or [], write))
-    with _uncollected():
-        import server.app  # noqa: F401
-    sys.exit(_run(try_on_terminal, settings, models or [], minutes, write))
+    sys.exit(_run("server.cli.trial.run:try_on_terminal", settings, models or [], minutes, write))
 
 
 @app.command(short_help="Check the models, and download the embedded ones if needed.")
 def models(project: Project = None, upstreams: Upstreams = None) -> None:
     """Check that the models can be used, and download the embedded models if they will be used."""
-    settings = _settings(project, upstreams)
-    from server.cli.ask import prepare_models
-
-    _run(prepare_models, settings)
+    _run("server.cli.ask:prepare_models", _settings(project, upstreams))
 
 
 @app.command()
@@ -488,41 +466,38 @@ def _read_schema(file: Path) -> dict[str, Any]:
     return schema
 
 
-def _run_with_upstreams(module: str, function: str, settings: Any, *arguments: Any) -> Any:
-    """Call the function of the module, which is imported while the upstreams start."""
-    from importlib import import_module
-
+def _run_with_upstreams(command: str, settings: Any, *arguments: Any) -> Any:
+    """Run the command, whose module is imported while the upstreams start."""
     import anyio.to_thread
 
     from server.upstreams.launch import head_start
 
     async def run() -> Any:
         async with head_start(settings) as launcher:
-            with _uncollected():
-                imported = await anyio.to_thread.run_sync(import_module, module)
-            return await getattr(imported, function)(settings, *arguments, launcher=launcher)
+            function = await anyio.to_thread.run_sync(_imported, command)
+            return await function(settings, *arguments, launcher=launcher)
 
     return _run(run)
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """For imports: keeps the garbage collector from searching what they create, which stays (a
-    seventh of their time)."""
+def _imported(command: str) -> Any:
+    """The function `module:name`. Keeps the garbage collector from searching what an import
+    creates, which stays (a seventh of its time)."""
     gc.disable()
     try:
-        yield
+        return resolve_name(command)
     finally:
         gc.freeze()
         gc.enable()
 
 
-def _run(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
-    """Run the command. SIGTERM, which `timeout` and service managers send, ends it as Ctrl-C
-    does: with what it has so far. Jobs that a script starts with `&` ignore Ctrl-C, but not
-    SIGTERM."""
+def _run(command: str | Callable[[], Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
+    """Run the command, a function by its place. SIGTERM, which `timeout` and service managers send,
+    ends it as Ctrl-C does: with what it has so far. Jobs that a script starts with `&` ignore
+    Ctrl-C, but not SIGTERM."""
     import anyio
 
+    function = _imported(command) if isinstance(command, str) else command
     background = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
