@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 Place = tuple[str | int, ...]
 """Where a value stands: keys of maps, numbers of list items."""
@@ -42,11 +42,11 @@ def changed(text: str, place: Place, value: Any) -> str:
     start = _next(plain, 0)
     for number, key in enumerate(place):
         members = list(_members(plain, start))
-        there = [each for each in members if each.key == key]
+        there = [value_start for each, value_start in members if each == key]
         if not there:
             inner = _nested(place[number + 1 :], value)
-            return _added(text, plain, start, members, key, inner)
-        start = there[-1].start  # of two the last one counts
+            return _added(text, plain, start, [each for _, each in members], key, inner)
+        start = there[-1]  # of two the last one counts
         if plain.startswith("null", start):  # as if it were not there
             value = _nested(place[number + 1 :], value)
             break
@@ -60,32 +60,20 @@ def _nested(place: Place, value: Any) -> Any:
     return value
 
 
-class _Member(NamedTuple):
-    """An entry of a map or an item of a list."""
-
-    key: str | int
-    begin: int
-    """Of its key, or of its value in a list."""
-    start: int
-    """Of its value."""
-    end: int
-
-
-def _members(plain: str, start: int) -> Iterator[_Member]:
-    """The members of a container; none if the value is not one."""
+def _members(plain: str, start: int) -> Iterator[tuple[str | int, int]]:
+    """The key of each member of a container, and where its value starts; none if it is not one."""
     if plain[start] not in "{[":
         return
     at = _next(plain, start + 1)
     for number in count():
         if plain[at] in "}]":
             return
-        begin, key = at, number
+        key: str | int = number
         if plain[start] == "{":
             key, end = _decode(plain, at)
             at = _next(plain, _next(plain, end) + 1)
-        end = _end(plain, at)
-        yield _Member(key, begin, at, end)
-        at = _next(plain, end)
+        yield key, at
+        at = _next(plain, _end(plain, at))
         if plain[at] == ",":
             at = _next(plain, at + 1)
 
@@ -102,9 +90,10 @@ def _end(plain: str, start: int) -> int:
 
 
 def _added(
-    text: str, plain: str, start: int, members: list[_Member], key: str | int, value: Any
+    text: str, plain: str, start: int, members: list[int], key: str | int, value: Any
 ) -> str:
-    """The text with another member in the container that begins at `start`."""
+    """The text with another member in the container that begins at `start`; `members`: where the
+    values in it start."""
     opening, close = plain[start], _end(plain, start) - 1
     if (opening, type(key)) not in (("{", str), ("[", int)):
         raise ValueError(f"there is no map where `{key}` should go")
@@ -114,18 +103,18 @@ def _added(
         inner = outer + _unit(text)
         head = text[: start + 1] + text[start + 1 : close].rstrip()
         return f"{head}\n{inner}{name}{_written(value, text, inner)}\n{outer}{text[close:]}"
-    last = members[-1]
+    end = _end(plain, members[-1])
     if "\n" not in text[start:close]:
-        return f"{text[: last.end]}, {name}{_written(value, None, '')}{text[last.end :]}"
-    inner = _line_indent(text, last.begin)
+        return f"{text[:end]}, {name}{_written(value, None, '')}{text[end:]}"
+    inner = _line_indent(text, members[-1])
     new = f"\n{inner}{name}{_written(value, text, inner)}"
-    comma = _COMMA.match(_blanked(_STRING_OR_COMMENT, text), last.end)
-    where = comma.end() if comma else last.end
+    comma = _COMMA.match(_blanked(_STRING_OR_COMMENT, text), end)
+    where = comma.end() if comma else end
     if beside := _COMMENTS_TO_LINE_END.match(text, where):
         where = beside.end()
     if comma:
         return f"{text[:where]}{new},{text[where:]}"
-    return f"{text[: last.end]},{text[last.end : where]}{new}{text[where:]}"
+    return f"{text[:end]},{text[end:where]}{new}{text[where:]}"
 
 
 def _written(value: Any, like: str | None, indent: str) -> str:
