@@ -41,7 +41,7 @@ from server.mcp.results import VIEW
 from server.runs.engine import Engine
 from server.runs.run import LOCAL, Run, report_of
 from server.text import clean, cleaned
-from server.views.progress import message, waiting, where
+from server.views.progress import heartbeat, message, where
 from server.views.timeline import timeline
 
 STATIC = Path(__file__).with_name("static")
@@ -321,5 +321,5 @@ def doing(run: Run) -> str:
     if isinstance(last, AnswerDelta):
         return f"{where(run.state)}an answer is being written"
     if last is None or run.models_doing():
-        return waiting(run.state, run.queued, models_doing=run.models_doing())
+        return heartbeat(run.state, None, run.queued, models_doing=run.models_doing())
     return message(last, run.state)

@@ -60,23 +60,17 @@ def message(event: events.Event, state: RunState) -> str:
 
 def heartbeat(
     state: RunState,
-    silent_seconds: float,
+    silent_seconds: float | None,
     queued: bool = False,
     call: Waiting | None = None,
     models_doing: str = "",
 ) -> str:
-    """The line that says what the run waits for, and how long it has. `call`: the one that waits
-    for approval. `models_doing`: what a model does now, if that is known."""
-    return f"{waiting(state, queued, call, models_doing)}, {silent_seconds:.0f} s"
-
-
-def waiting(
-    state: RunState, queued: bool, call: Waiting | None = None, models_doing: str = ""
-) -> str:
-    """The same without the time."""
+    """The line that says what the run waits for, and, if that is given, how long it has. `call`:
+    the one that waits for approval. `models_doing`: what a model does now, if that is known."""
     model = f"the model{f' ({models_doing})' if models_doing else ''}"
     line = f"{where(state)}waiting for {_awaited(state, queued, call) or model}"
-    return line[0].upper() + line[1:]
+    since = "" if silent_seconds is None else f", {silent_seconds:.0f} s"
+    return line[0].upper() + line[1:] + since
 
 
 def _awaited(state: RunState, queued: bool, call: Waiting | None) -> str:
