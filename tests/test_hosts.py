@@ -22,10 +22,10 @@ from replies import found
 from scripted_ollama import ScriptedOllama
 from serving import LONG, Place, script_two_steps, text, upstream
 
-from server.abilities import ABILITIES
 from server.app import build
 from server.config_file import load_settings
 from server.mcp import handshake
+from server.mcp.handshake import ABILITIES
 from server.mcp.roots import CallersProject
 
 pytestmark = pytest.mark.anyio

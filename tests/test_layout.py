@@ -23,7 +23,6 @@ ORDER = (
     *("planner.models", "planner.evidence", "planner.checks", "planner.actions"),
     *("planner.prompts", "planner.agent"),
     *(
-        "server.abilities",
         "server.background",
         "server.text",
         "server.project",

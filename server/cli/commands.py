@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from planner.errors import ConfigError, PlanloomError
-from server.abilities import ABILITIES
+from server.mcp.handshake import ABILITIES
 from server.text import clean, plain, read_text
 
 # Imports of the server wait until a command needs them: FastMCP alone takes a second. The settings

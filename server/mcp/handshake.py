@@ -1,21 +1,29 @@
 """What the server says about itself, which can be sent before the server is imported.
 
 Hosts wait a few seconds for the answer to `initialize` or `server/discover`, and FastMCP alone
-takes longer to import where models keep the machine busy. Nothing but the standard library and a
-text of ours is used here. The server answers the same; a test holds the two together.
+takes longer to import where models keep the machine busy. Nothing but the standard library is used
+here. The server answers the same; a test holds the two together.
 """
 
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from server.abilities import ABILITIES
-
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The protocols that begin with `initialize`, the newest last."""
 MODERN = ("2026-07-28",)
 """Those that begin with `server/discover`, or with nothing."""
 META = "io.modelcontextprotocol/"
+
+ABILITIES = (
+    "Right about half of the time with models of 1.5B parameters: where something is, what a name "
+    "stands for, a value, a setting, a file. Check the answer: explanations, comparisons, "
+    "summaries, lists; they contain about half of the facts. Review the diff: changes of existing "
+    "files. Check the query: counts, sums, the largest or newest of a list that a tool returns. Do "
+    "not rely on it yet: chains over several files, counting in code, finding bugs, and tasks in "
+    "other tools."
+)
+"""What may be asked, in short, as the table in docs/ask.md has it."""
 
 
 def instructions(project: Path) -> str:

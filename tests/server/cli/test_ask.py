@@ -18,8 +18,8 @@ from replies import deed, found
 from scripted_ollama import FAST, FULL, ScriptedOllama
 from serving import LONG, Place, end, until, wait_until
 
-from server.abilities import ABILITIES
 from server.journal import journal_for
+from server.mcp.handshake import ABILITIES
 
 pytestmark = pytest.mark.anyio
 
