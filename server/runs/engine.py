@@ -138,41 +138,35 @@ class Engine:
         `RequestError` if there is none, in the same words as for another caller's run."""
         run_id = await self._whole_id(run_id, caller)
         kept = self.driver.runs.get(run_id)
-        if kept is not None and kept.caller != caller:
-            kept = None
-        if kept is not None:
-            if not _may_go_on_elsewhere(kept):
-                return kept
-            await kept.flush()
-        if followed := self._followed(run_id, caller, kept):
+        if kept and kept.caller == caller and not await self._went_on_elsewhere(kept):
+            return kept
+        if followed := self._followed(run_id, caller):
             return followed
         stored = await self.journal.load(run_id, caller)
-        if stored is None and kept is not None:
-            return kept
         if stored is None:
             named = f' "{run_id}"' if run_id.isalnum() else " of that id"  # it may be logged
             raise RequestError(
                 f"There is no run{named}. Run ids come with the report of plan_and_answer; "
                 f"ended runs are kept for {self.journal.settings.days:g} days at most."
             )
-        if followed := self._followed(run_id, caller, kept):  # since the journal was asked
+        if followed := self._followed(run_id, caller):  # since the journal was asked
             return followed
         run = Run.of(stored, self.driver.approval)
-        if kept and (kept.status, len(kept.state.parts)) == (run.status, len(run.state.parts)):
-            return kept  # it has not; and it knows the questions that were asked
         if not run.finished:
             self._peers.follow(run, len(stored.entries))
         return run
 
-    def _followed(self, run_id: str, caller: str, kept: Run | None) -> Run | None:
-        """The caller's run as another server drives it. `kept` is this server's own copy, which has
-        ended here; a followed copy with no more parts than it has is out of date."""
+    async def _went_on_elsewhere(self, run: Run) -> bool:
+        """Whether another server has made another step of a run that has ended here."""
+        if not run.finished or run.request.goal not in SINGLE_STEPS or run.writer is None:
+            return False
+        await run.flush()
+        return not run.not_recorded and bool(await self.journal.entries(run.id, run.writer.next))
+
+    def _followed(self, run_id: str, caller: str) -> Run | None:
+        """The caller's run, as another server drives it."""
         followed = self._peers.followed.get(run_id)
-        if followed is None or followed.caller != caller:
-            return None
-        if kept and len(followed.state.parts) <= len(kept.state.parts):
-            return None
-        return followed
+        return followed if followed and followed.caller == caller else None
 
     async def _whole_id(self, beginning: str, caller: str) -> str:
         """The id of the caller's run that begins so; else `beginning` unchanged."""
@@ -354,8 +348,3 @@ class Engine:
             began = began.model_copy(update={"policy": Policy.ASK})
         redact = self.journal.redact
         return bool(redact(began.model_dump()) == redact(request.model_dump()))
-
-
-def _may_go_on_elsewhere(run: Run) -> bool:
-    """Whether another server may have made another step of a run that has ended here."""
-    return run.finished and run.request.goal in SINGLE_STEPS and run.not_recorded is None
