@@ -154,19 +154,19 @@ def ended(found: Report) -> ShortReport:
 
 def under_way(run: Run, found: Report) -> ShortReport:
     """What is new in a run since its caller saw it last."""
-    state, news = RunState(), []
-    before = RunState.of(run.events[: run.reported_events])
-    for number, event in enumerate(run.events):
+    state, news = RunState.of(run.events[: run.reported_events]), []
+    plan, draft = _objectives(state), state.draft
+    for event in run.events[run.reported_events :]:
         state.apply(event)
-        if number >= run.reported_events and isinstance(event, REPORTED):
+        if isinstance(event, REPORTED):
             news.append(shortened(message(event, state), MAX_LINE))
     return ShortReport(
         run_id=run.id,
         status=found.status,
-        plan=_plan(found) if _objectives(state) != _objectives(before) else [],
+        plan=_plan(found) if _objectives(state) != plan else [],
         doing=run.doing(state),
         news=news[-MAX_NEWS:],
-        draft=state.draft.removeprefix(before.draft),
+        draft=state.draft.removeprefix(draft),
         warnings=found.warnings,
         next=what_next(found),
         report=RUN.format(run_id=run.id),
