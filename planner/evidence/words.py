@@ -15,7 +15,12 @@ _SCRIPTS = (
 )
 _UNSPACED = re.compile(f"[{_SCRIPTS}]+")
 """Words in scripts that put no space between them, or between a word and what inflects it."""
-_BESIDE = re.compile(rf"(?<=[{_SCRIPTS}])(?=[A-Za-z0-9_])|(?<=[A-Za-z0-9_])(?=[{_SCRIPTS}])")
+_INTO_NAME = rf"(?<=[{_SCRIPTS}])(?=[A-Za-z0-9_])"
+_OUT_OF_NAME = rf"(?<=[A-Za-z0-9_])(?=[{_SCRIPTS}])"
+_BESIDE = re.compile(f"{_INTO_NAME}|{_OUT_OF_NAME}")
+BEGINS, ENDS = rf"(?:(?<!\w)|{_INTO_NAME})", rf"(?:(?!\w)|{_OUT_OF_NAME})"
+"""Where a name or number may begin and end, in a regular expression: at the edge of a word, or
+right beside a word in one of these scripts."""
 BETWEEN = "\u2060"
 """A sign without width, which no letter is."""
 LETTER = rf"[^\W{_SCRIPTS}]"

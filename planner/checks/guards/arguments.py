@@ -11,6 +11,7 @@ from planner.checks.claims import without_separators
 from planner.checks.validation import choices
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.listing import of_listing, paths_in
+from planner.evidence.words import BEGINS, ENDS
 from planner.state import RunState
 from planner.tools import EMPTY, Arguments, ToolSpec
 
@@ -37,7 +38,7 @@ class Seen(NamedTuple):
     def holds(self, path: str) -> bool:
         """Whether a path stands in a text as a whole. Not all look like paths: `Sent`,
         `Dockerfile`, `app/[id]/page.tsx`."""
-        whole = rf"(?<![\w./\\@+-]){re.escape(path)}(?![\w/\\@+-]|\.\w)"
+        whole = rf"{BEGINS}(?<![./\\@+-]){re.escape(path)}{ENDS}(?![/\\@+-]|\.\w)"
         return any(path in text and re.search(whole, text) for text in self.texts)
 
 
@@ -216,7 +217,7 @@ def spelled_as_said(arguments: Arguments, tool: ToolSpec, said: str) -> Correcte
 def _as_said(value: str, said: str) -> str:
     if not value or value.isupper():
         return value
-    found = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", said, re.IGNORECASE)
+    found = re.search(rf"{BEGINS}{re.escape(value)}{ENDS}", said, re.IGNORECASE)
     return found[0] if found and value not in said else value
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rapidfuzz import fuzz, process
 
-from planner.checks.claims import claims, holds, is_value, numbers_in, readings
+from planner.checks.claims import claims, holds, is_value, numbers_in, plain, readings
 from planner.checks.forms import is_path
 from planner.checks.grounding import chosen, gathered, given_paths, leaves, strings
 from planner.checks.guards.amounts import Numbers
@@ -16,7 +16,7 @@ from planner.checks.guards.results import empty
 from planner.checks.validation import choices, takes_whole
 from planner.evidence.context import entries, readable
 from planner.evidence.listing import paths_in
-from planner.evidence.words import long_words, words
+from planner.evidence.words import BEGINS, ENDS, long_words, words
 from planner.passage import Passage
 from planner.state import Iteration, RunState
 from planner.text import flat, shortened
@@ -105,7 +105,9 @@ def found_by(call: Iteration) -> str:
     numbers = [str(each) for each in call.arguments.values() if type(each) in (int, float)]
     for value in [*strings(call.arguments), *numbers]:
         if not is_path(value):
-            result = re.sub(rf"(?<![\w./@#-]){re.escape(value)}(?![\w/@#-]|\.\w)", "", result)
+            result = re.sub(
+                rf"{BEGINS}(?<![./@#-]){re.escape(value)}{ENDS}(?![/@#-]|\.\w)", "", result
+            )
     return result
 
 
@@ -117,10 +119,12 @@ def unseen(
     number may follow from two others, or from one and what the user `asked`, and be told in cents
     where only whole numbers are taken; and a value may have a meaning by the definition of its
     tool."""
-    plain = Numbers.of(seen, asked)
+    in_units = Numbers.of(seen, asked)
+    seen = f"{seen}\n{plain(seen)}"  # an id may stand there in other digits
     guesses = []
     for argument, each in arguments.items():
-        numbers = plain.in_cents if tool and takes_whole(tool.grammar, argument) else plain
+        in_cents = tool and takes_whole(tool.grammar, argument)
+        numbers = in_units.in_cents if in_cents else in_units
         guesses += [
             Guess(argument, value)
             for name, value in leaves(each, argument)
@@ -187,7 +191,8 @@ def _has_no_source(value: Any, seen: str, numbers: Numbers, known_only: bool) ->
         case bool():
             return False
         case int() | float() if known_only:
-            return re.search(rf"(?<![\w.-])(?<!\d[:/]){value}(?![\w/-]|[:.]\d)", seen) is None
+            alone = rf"{BEGINS}(?<![.-])(?<!\d[:/]){value}{ENDS}(?![/-]|[:.]\d)"
+            return re.search(alone, seen) is None
         case int() | float():
             return abs(value) > MAX_PLAIN_NUMBER and not numbers.lead_to(abs(value))
         case str() if known_only and " " in value.strip():  # a title, where an id is asked for
@@ -222,7 +227,7 @@ def _stands(value: str, text: str) -> bool:
     if not _LONG_CODE.fullmatch(value):
         return False
     grouped = "[ .()-]{0,2}".join(map(re.escape, value))
-    whole = rf"(?<!\w)(?<!\d[ -]){grouped}(?!\w|[ -]\d)"
+    whole = rf"{BEGINS}(?<!\d[ -]){grouped}{ENDS}(?![ -]\d)"
     return re.search(whole, text, re.IGNORECASE) is not None
 
 

@@ -1139,6 +1139,11 @@ def test_what_is_a_guess(argument: str, value: Any, is_guess: bool) -> None:
         ("id: 5xg3Jn0QvE, name: Blue Train", "uri", "spotify:track:5xg3Jn0QvE"),
         ("Pay to DE89 3704 0044 0532 0130 00", "recipient", "DE89370400440532013000"),
         ("Llama al +49 (151) 1234-567", "phone", "+491511234567"),
+        ("取消24号会议", "event_id", 24),
+        ("24번 회의를 취소해 주세요", "event_id", "24"),
+        ("احذف الحدث ٢٤", "event_id", 24),
+        ("予定２４を削除", "event_id", "24"),
+        ("转到DE89 3704 0044 0532 0130 00账户", "recipient", "DE89370400440532013000"),
     ],
 )
 def test_what_stands_there_in_another_form_is_no_guess(
@@ -1158,6 +1163,8 @@ def test_what_stands_there_in_another_form_is_no_guess(
         ("DE89 3704 0044 0532 0130 00", "DE8937040044"),
         ("- frontend (ID: 45091)", "team:4509"),
         ("localhost", "localhost:8080"),
+        ("取消124号会议", 24),
+        ("احذف الحدث ١٢٤", 24),
     ],
 )
 def test_a_part_of_an_id_is_a_guess(seen: str, value: Any) -> None:

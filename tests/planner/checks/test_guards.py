@@ -306,6 +306,7 @@ def test_a_path_is_corrected_to_the_spelling_that_was_seen(
         ("./Dockerfile", '["Dockerfile", "Dockerfile.dev"]'),
         ("app/[id]/edit/page.tsx", "app/[id]/edit/page.tsx"),
         ("my notes/a b.md", "my notes/a b.md"),
+        ("src/config.py", "读取src/config.py的内容"),
     ],
 )
 def test_a_path_that_a_text_holds_as_a_whole_stays(path: str, text: str) -> None:
