@@ -21,10 +21,10 @@ from planner.checks import validation
 from planner.checks.grounding import strings
 from planner.checks.guards.arguments import takes_path
 from planner.evidence import best_edits, renaming, rewriting
-from planner.evidence.listing import is_path_of, paths_in
+from planner.evidence.listing import is_path_of, paths_said
 from planner.evidence.passages import file_text, split_lines
 from planner.evidence.rewriting import Change, Edit
-from planner.evidence.words import named, only_in, tokens, words
+from planner.evidence.words import apart, named, only_in, tokens, words
 from planner.passage import Passage
 from planner.protocol import Call, FromRecord
 from planner.state import Iteration
@@ -103,7 +103,7 @@ class Editor:
             text = self._texts[path] = await self.gatherer.text(path) or ""
             if not new_names.keys() & {*tokens(text)}:  # uses are found without a model
                 changed[path] = await self._written(path, text, query)
-        if not (named(request) or paths_in(request)):
+        if not (named(request) or paths_said(request)):
             kept = best_edits.likeliest(self._edits(changed), self._texts, query)
             if others := [path for path, some in changed.items() if some and path not in kept]:
                 self.best.doubt(f"{', '.join(others)} may have to be changed as well")
@@ -160,11 +160,12 @@ class Editor:
         known = {*self._texts, *self._read_before()}
         endings = {PurePosixPath(path).suffix for path in known} - {""}
         found: list[str] = []
-        for name in paths_in(request):
+        for name in paths_said(request):
             paths = [path for path in known if is_path_of(name, path)]
             to_change = [path for path in paths if path in changed]
             ending = PurePosixPath(name).suffix  # `Order.weight` is no file, nor is `and/or`
-            absent = not paths and (ending in endings or (ending and "/" in name))
+            alone = apart(name) == name  # no word stands beside it
+            absent = alone and not paths and (ending in endings or (ending and "/" in name))
             if absent or (to_change and not any(changed[path] for path in to_change)):
                 found.append(name)
         return found
@@ -319,7 +320,7 @@ class Editor:
                 texts[each.source] = "\n...\n".join(
                     filter(None, [texts.get(each.source), each.text])
                 )
-        named_ = paths_in(request)
+        named_ = paths_said(request)
         for path in named_:
             if "/" in path and path not in texts and (text := await self.gatherer.text(path)):
                 texts[path] = text

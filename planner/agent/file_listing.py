@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from planner.agent.tool_calls import Caller
 from planner.checks.guards.arguments import takes_path, takes_paths
 from planner.checks.guards.results import empty
-from planner.evidence.listing import folders_in, of_listing, paths_in, visible
+from planner.evidence.listing import folders_in, of_listing, paths_in, paths_said, visible
 from planner.evidence.passages import file_text, of_file
 from planner.evidence.ranking import ranked
 from planner.passage import Passage
@@ -42,7 +42,9 @@ class FileListing:
         lists, reads = tools
         listing, paths = await self._paths(lists, question, more)
         best = _likeliest(paths, question, more)
-        unlisted = [name for name in paths_in(question) if not any(name in path for path in paths)]
+        unlisted = [
+            name for name in paths_said(question) if not any(name in path for path in paths)
+        ]
         passages: list[Passage] = []
         unread = 0
         wanted = [*unlisted[:MAX_UNLISTED], *best, *paths]

@@ -20,7 +20,7 @@ from planner.evidence import hits
 from planner.evidence.best_files import best_files, defining_files
 from planner.evidence.context import reading_characters
 from planner.evidence.hits import Hit
-from planner.evidence.listing import is_path_of, paths_in
+from planner.evidence.listing import is_path_of, paths_said
 from planner.evidence.outline import outline
 from planner.evidence.passages import file_text, of_file
 from planner.evidence.ranking import NOT_COMPARED, Alike, defined, named_in, ranked, undefined
@@ -123,7 +123,7 @@ class Gatherer:
         documented: list[Passage] = []
         if self.search:
             searched, found = await self._searched(question, more)
-            asked = paths_in(question)[:MAX_NAMED]
+            asked = paths_said(question)[:MAX_NAMED]
             named = [path for name in asked for path in await self._file(name, found)]
             files = list(dict.fromkeys([*named, *best_files(found, question, more)]))[:MAX_FILES]
             if self._long or not files:

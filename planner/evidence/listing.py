@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from posixpath import commonpath, dirname
 from typing import Any
 
+from planner.evidence.words import BETWEEN, apart
 from planner.text import json_of
 
 MAX_PATH_CHARS = 400
@@ -118,6 +119,13 @@ def paths_in(text: str) -> list[str]:
     return [path for path in found if len(path) <= MAX_PATH_CHARS]
 
 
+def paths_said(text: str) -> list[str]:
+    """What looks like a path in what a person writes, also right beside a word without spaces; the
+    whole may be the name of a file, too."""
+    return list(dict.fromkeys([*paths_in(apart(text)), *paths_in(text)]))
+
+
 def is_path_of(name: str, path: str) -> bool:
-    """Whether a name is that of the file at a path: the path, or the end of it."""
-    return f"/{path}".endswith(f"/{name}")
+    """Whether a name is that of the file at a path: the path, or the end of it. A name in two
+    scripts may be said with words beside it, so that only its last part is known."""
+    return f"/{apart(path)}".endswith((f"/{apart(name)}", f"{BETWEEN}{name}"))

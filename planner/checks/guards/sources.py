@@ -15,7 +15,7 @@ from planner.checks.guards.arguments import Corrected, takes_path
 from planner.checks.guards.results import empty
 from planner.checks.validation import choices, takes_whole
 from planner.evidence.context import entries, readable
-from planner.evidence.listing import paths_in
+from planner.evidence.listing import paths_said
 from planner.evidence.words import BEGINS, ENDS, long_words, words
 from planner.passage import Passage
 from planner.state import Iteration, RunState
@@ -292,7 +292,7 @@ def not_named(tool: ToolSpec, arguments: Arguments, request: str) -> str | None:
     """Why a file is not to be deleted, where nobody is asked: the request names others, and neither
     this one nor its folder. A destructive tool that needs nothing but a path is taken for one that
     deletes."""
-    named = paths_in(request)
+    named = paths_said(request)
     [name] = tool.required if len(tool.required) == 1 else [""]
     path, *places = (
         each.removeprefix("./").strip("/") for each in (str(arguments.get(name, "")), *named)

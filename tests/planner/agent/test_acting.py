@@ -1272,6 +1272,10 @@ async def test_a_file_is_not_written_elsewhere_since_its_folder_is_missing() -> 
         ("Delete all of app/old/", "app/old/a.py", True),
         ("Delete what nobody uses", "app/new.py", True),
         ("Delete old.py, but keep the archive", "archive", False),
+        ("请删除app/old.py文件", "app/old.py", True),
+        ("请删除app/old.py文件", "app/new.py", False),
+        ("app/old.pyを削除してください", "app/old.py", True),
+        ("删除 docs/API文档.md", "docs/API文档.md", True),
     ],
 )
 def test_a_file_may_be_deleted_that_the_request_names(

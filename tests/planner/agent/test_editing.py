@@ -530,6 +530,11 @@ async def test_what_uses_a_name_that_an_edit_brings_is_changed_with_it() -> None
             "write_file",
             "no change was found for docs/hours.md",
         ),
+        (
+            "把gates.py里的OPEN_HOURS改成9，并写入docs/hours.md文件",
+            "write_file",
+            "no change was found for docs/hours.md",
+        ),
         ("Set OPEN_HOURS to 9, and tell the keeper", "tell", "tell may be needed as well"),
         ("Set OPEN_HOURS to 9: use.py needs it", "write_file", None),
         ("Set OPEN_HOURS to 9, as Gate.hours", "write_file", None),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from planner.evidence.listing import folders_in, of_listing, paths_in, visible
+from planner.evidence.listing import folders_in, is_path_of, of_listing, paths_said, visible
 
 FILE = {"type": "file", "name": "a.py"}
 
@@ -95,7 +95,26 @@ def test_what_is_hidden_is_so_within_the_project(paths: list[str], shown: list[s
         ("Delete the file notes/a.md.", ["notes/a.md"]),
         ("Read /srv/garden... and ./Makefile.", ["/srv/garden", "./Makefile"]),
         ("Go to ../.. or src/.", ["../..", "src/."]),
+        ("把notes/a.md里的数字改成9。", ["notes/a.md", "把notes/a.md里的数字改成9"]),
+        ("b.mdを開いて", ["b.md", "b.mdを開いて"]),
+        ("docs/API文档.md", ["docs/API", "文档.md", "docs/API文档.md"]),
     ],
 )
-def test_a_path_does_not_end_with_its_sentence(text: str, paths: list[str]) -> None:
-    assert paths_in(text) == paths
+def test_a_path_ends_with_its_sentence_and_beside_words_without_spaces(
+    text: str, paths: list[str]
+) -> None:
+    assert paths_said(text) == paths
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "same"),
+    [
+        ("notes/a.md", "docs/notes/a.md", True),
+        ("notes/a.md", "other_notes/a.md", False),
+        ("文档.md", "docs/API文档.md", True),
+        ("API文档.md", "docs/API文档.md", True),
+        ("文档.md", "docs/新文档.md", False),
+    ],
+)
+def test_a_name_is_that_of_a_file_by_its_end(name: str, path: str, same: bool) -> None:
+    assert is_path_of(name, path) == same
