@@ -21,6 +21,7 @@ from planner.evidence.words import (
     UPPER,
     apart,
     is_name,
+    is_unspaced,
     says,
     tokens,
     words,
@@ -75,6 +76,8 @@ _CLAIM = re.compile(
 _STATED = re.compile(r"(?<![\w.])([^\W\d]\w*) *(?:= *| (?:[<>=!]=|[<>]) )-?\d+(?!\.?\w)")
 COMPARISON = re.compile(r"[<>=!]=|(?<![-=])[<>](?!=)")
 """A sign between two things in code that are compared."""
+_STOPS = ".。．｡।۔"
+"""What sentences end with."""
 _PROPER_NAME = re.compile(rf"[{UPPER}]\w*(?: [{UPPER}]\w*)*")
 _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
@@ -94,8 +97,9 @@ _COMMA_ZEROS = re.compile(r"(?<=\d)(?:,00|(,[1-9])0)(?!\d)")
 """Those of `38,50` and `2500,00`."""
 _SIGNS = str.maketrans("−－٫٬．", "--.,.")
 _SPACED = re.compile(rf"(?<!{LETTER})(?<![.,])\d{{1,3}}(?:[ '’，\u00a0\u2009\u202f]\d{{3}})+(?!\d)")
-_OPENING = re.compile(rf"\W*({LETTER}+)(?:[,.;:!](?=\s|\Z)|[，、。：；！])")
-"""The word that an answer begins with, set off from the rest."""
+_OPENING = re.compile(rf"\W*({LETTER}+|\w{{1,3}})(?:[,.;:!،؛](?=\s|\Z)|[，、。：；！])")
+"""The word that an answer begins with, set off from the rest; without spaces, a short one: a longer
+one is a part of the sentence."""
 _AROUND_NAME = re.compile(rf"(?<!{LETTER})"), re.compile(rf"(?!{LETTER})")
 _AROUND_NUMBER = (
     re.compile(rf"(?:(?<!{LETTER})|(?<=\b[vV])|(?<=\dT))(?<!\d\.)(?<!\A-)(?<![\s(\[{{=:,<>\"'`]-)"),
@@ -226,7 +230,7 @@ def name_in(answer: str, question: str) -> str | None:
     told = [each for each in beyond(answer, question) if not is_number(each)]
     asked = {*words(question)}
     new = [token for token in tokens(answer) if not asked.issuperset(words(token))]
-    whole = flat(answer).rstrip(".")
+    whole = flat(answer).rstrip(_STOPS)
     short = whole if len(whole) <= MAX_NAME else None
     only = new[0] if len(new) == 1 else short
     return next(filter(is_name, told), next(iter(told), only))
@@ -247,14 +251,15 @@ def agree(first: str, second: str, request: str) -> bool:
             claimed and all(_says_too(other, claim, one) for claim in claimed)
             for claimed, one, other in told
         )
-    if _is_put_into(*sorted(([*words(text)] for text in (first, second)), key=len)):
+    if _is_put_into(*sorted(map(_in_order, (first, second)), key=len)):
         return False
-    asked = set(words(request))
-    new = ([each for each in words(text) if each not in asked] for text in (first, second))
-    short, long = sorted(new, key=len)
-    if len(short) < FEW_WORDS:  # "it is on" and "it is not on" share most of theirs
-        return long[: len(short)] == short and bool(short or not long)
-    return len({*short} & {*long}) >= SAME_WORDS * len({*short})
+    short, long = sorted(({*words(text)} - {*words(request)} for text in (first, second)), key=len)
+    if len(short) >= FEW_WORDS:
+        return len(short & long) >= SAME_WORDS * len(short)
+    asked = {*_in_order(request)}  # "it is on" and "it is not on" share most of their words
+    new = ([each for each in _in_order(text) if each not in asked] for text in (first, second))
+    few, more = sorted(new, key=len)
+    return more[: len(few)] == few and bool(few or not more)
 
 
 def _says_too(text: str, claim: str, answer: str) -> bool:
@@ -264,13 +269,29 @@ def _says_too(text: str, claim: str, answer: str) -> bool:
     return DAY.fullmatch(claim) is not None and in_words(claim, text)
 
 
+def _in_order(text: str) -> list[str]:
+    """The words of a text, one by one; of those without spaces each character."""
+    return [
+        each
+        for token in tokens(text)
+        for each in (token if is_unspaced(token) else [*words(token)])
+    ]
+
+
 def _is_put_into(short: Sequence[str], long: Sequence[str]) -> bool:
     """Whether one text is the other with a short word put into it, as "it is not on" is: most
     languages negate so. What an answer goes on to say stands at its end."""
     same = begin_alike(short, long)
-    put_in = same < len(short) and [*short[same:]] == [*long[same + 1 :]]
-    # An article or a preposition is shorter, or stands elsewhere too.
-    return put_in and MIN_NEGATION <= len(long[same]) <= MAX_NEGATION and long[same] not in short
+    end = len(long) - len(short) + same
+    if same == len(short) or [*short[same:]] != [*long[end:]]:
+        return False
+    word = "".join(long[same:end])
+    if is_unspaced(word):  # a syllable, which is one wide character
+        most = 1 if unicodedata.east_asian_width(word[0]) == "W" else MIN_NEGATION
+        return len(word) <= most and word not in "".join(short)
+    # An article or a preposition is shorter, or stands elsewhere too; other scripts have few.
+    least = MIN_NEGATION if word.isascii() else 2
+    return end == same + 1 and least <= len(word) <= MAX_NEGATION and word not in short
 
 
 def _begins_otherwise(answer: str, other: str) -> bool:
@@ -283,7 +304,7 @@ def _is_proper_name_in(answer: str, other: str, request: str) -> bool:
     """Whether the whole of an answer is a name, "The Blue Hall", that another one has and the
     request has not; of one word, only if its capital is not that of a sentence, and the other one
     names nothing else."""
-    whole = flat(answer).rstrip(".")
+    whole = flat(answer).rstrip(_STOPS)
     if says(request, answer) or not _PROPER_NAME.fullmatch(whole):
         return False
     if " " in whole:

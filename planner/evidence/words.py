@@ -62,7 +62,7 @@ _stemmers = {
 
 @lru_cache(maxsize=100_000)
 def _words(token: str) -> tuple[str, ...]:
-    if _UNSPACED.fullmatch(token):  # pairs of characters are what a word there mostly is
+    if is_unspaced(token):  # pairs of characters are what a word there mostly is
         return tuple(token[at : at + 2] for at in range(max(len(token) - 1, 1)))
     token = unicodedata.normalize("NFKC", token)
     parts = [part.lower() for part in _PART.findall(token)]
@@ -73,6 +73,11 @@ def _words(token: str) -> tuple[str, ...]:
 def _stemmer(word: str) -> Stemmer.Stemmer:
     """That of the language which a word's script is mostly used for."""
     return _stemmers.get(unicodedata.name(word[0], "").partition(" ")[0], _english)
+
+
+def is_unspaced(token: str) -> bool:
+    """Whether a token is of a script that puts no space between words."""
+    return _UNSPACED.fullmatch(token) is not None
 
 
 def apart(text: str) -> str:

@@ -55,6 +55,19 @@ from planner.tools import Outcome
         ("Yes, each access takes lock_guard.", "No, it is not: lock_guard is unused.", False),
         ("Nein, `cache` wird nie geleert.", "Ja, `cache` wird geleert.", False),
         ("Madrid, Spain: MAD_1", "Spain, Madrid: MAD_1", True),
+        ("缓存在启动时会被清空。", "缓存在启动时不会被清空。", False),
+        ("缓存在启动时会被清空。", "缓存会被清空。", True),
+        ("是的，缓存在每次启动的时候被清空。", "不，缓存在每次启动的时候被清空。", False),
+        (
+            "はい、キャッシュは起動時に消去されます。",
+            "いいえ、キャッシュは起動時に消去されます。",
+            False,
+        ),
+        ("แคชจะถูกล้างเมื่อเริ่มทำงาน", "แคชจะไม่ถูกล้างเมื่อเริ่มทำงาน", False),
+        ("Кэш очищается при запуске.", "Кэш не очищается при запуске.", False),
+        ("המטמון נמחק בהפעלה", "המטמון לא נמחק בהפעלה", False),
+        ("Кэш очищается при запуске.", "Кэш очищается при запуске программы.", True),
+        ("Blue Hall。", "会場はBlue Hallです。", True),
     ],
 )
 def test_two_answers_agree_if_one_claims_what_the_other_says(
@@ -62,6 +75,22 @@ def test_two_answers_agree_if_one_claims_what_the_other_says(
 ) -> None:
     assert agree(first, second_, "What is it?") is same
     assert agree(second_, first, "What is it?") is same
+
+
+@pytest.mark.parametrize(
+    ("request_", "first", "second_", "same"),
+    [
+        ("会议在哪里举行？", "蓝厅", "会议在蓝厅举行。", True),
+        ("墙是什么颜色？", "蓝色", "墙是蓝色的。", True),
+        ("墙是什么颜色？", "蓝色", "墙不是蓝色的。", False),
+        ("キャッシュの状態は？", "有効です", "有効ではありません", False),
+        ("벽은 무슨 색입니까?", "파란색", "벽은 파란색입니다.", True),
+    ],
+)
+def test_a_short_answer_agrees_with_a_sentence_in_the_words_of_the_request(
+    request_: str, first: str, second_: str, same: bool
+) -> None:
+    assert agree(first, second_, request_) is same
 
 
 @pytest.mark.parametrize(
