@@ -16,8 +16,10 @@ from planner.checks.dates import (
 )
 from planner.evidence.words import (
     BETWEEN,
+    INTO_NAME,
     LETTER,
     LOWER,
+    OUT_OF_NAME,
     UPPER,
     apart,
     is_name,
@@ -52,7 +54,7 @@ has Latin letters is a quotation."""
 _BEFORE_RELEASE = re.compile(r"\d+(?:\.\d+){2,}(?:[A-Za-z]\w*|-[A-Za-z]+\.?\d+)\b")
 """A version that its letters tell from others: `5.1.4beta`, `2.0.0-rc.1`."""
 _CLAIM = re.compile(
-    r"https?://[^\s)>\]\"'，。；：！？、（）「」『』《》【】“”]+"  # a URL
+    r"https?://[\w./?#\[@!$&(*+,;=%~:|{}\\-]+"  # a URL
     r"|(?<![\w.-])(?=[\d./-]{0,99}[^\W\d])(?:[\w.-]+/)+[\w.-]+"  # a path
     r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an e-mail address
     rf"|\b(?![{UPPER}]{{3}}\d)[^\W\d_]{{2,}}\d+(?:\.\d+)+\b"  # a name with a version
@@ -100,9 +102,14 @@ _SPACED = re.compile(rf"(?<!{LETTER})(?<![.,])\d{{1,3}}(?:[ '’，\u00a0\u2009\
 _OPENING = re.compile(rf"\W*({LETTER}+|\w{{1,3}})(?:[,.;:!،؛](?=\s|\Z)|[，、。：；！])")
 """The word that an answer begins with, set off from the rest; without spaces, a short one: a longer
 one is a part of the sentence."""
-_AROUND_NAME = re.compile(rf"(?<!{LETTER})"), re.compile(rf"(?!{LETTER})")
+_AROUND_NAME = (
+    re.compile(rf"(?<!{LETTER})|{INTO_NAME}"),
+    re.compile(rf"(?!{LETTER})|{OUT_OF_NAME}"),
+)
 _AROUND_NUMBER = (
-    re.compile(rf"(?:(?<!{LETTER})|(?<=\b[vV])|(?<=\dT))(?<!\d\.)(?<!\A-)(?<![\s(\[{{=:,<>\"'`]-)"),
+    re.compile(
+        rf"(?:(?<!{LETTER})|{INTO_NAME}|(?<=\b[vV])|(?<=\dT))(?<!\d\.)(?<!\A-)(?<![\s(\[{{=:,<>\"'`]-)"
+    ),
     re.compile(rf"(?!\.\d){_UNIT}?(?!{LETTER})"),
 )
 _AROUND_DATE = _AROUND_NAME[0], re.compile(r"(?!\d)")  # a time may follow

@@ -28,7 +28,7 @@ from planner.checks.forms import FILE, counts, file_in, in_another_form, is_path
 from planner.checks.guards.results import empty
 from planner.checks.lenient import is_block
 from planner.evidence.context import with_count
-from planner.evidence.words import is_name, long_words, says, tokens, words
+from planner.evidence.words import apart, is_name, long_words, says, tokens, words
 from planner.state import Iteration, RunState
 
 SCALES = (
@@ -156,6 +156,7 @@ def _unsaid(answer: str, text: str) -> list[str]:
 
 
 def _unheld(answer: str, text: str) -> list[str]:
+    answer = apart(answer)
     wanted = [*claims(answer), *stated(answer, text)]
     held = [claim for claim in wanted if holds(text, claim) or file_in(claim, text)]
     missing = [claim for claim in wanted if claim not in held]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from planner.evidence.passages import split_lines
 from planner.evidence.ranking import defined_in, indentation
 from planner.evidence.rewriting import Change
-from planner.evidence.words import tokens
+from planner.evidence.words import BETWEEN, apart, tokens
 
 
 def renames(text: str, written: str, asked: set[str]) -> dict[str, str]:
@@ -26,7 +26,7 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
     if not names:
         return text
     old = rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)"
-    return re.sub(old, lambda found: names[found[0]], text)
+    return re.sub(old, lambda found: names[found[0]], apart(text)).replace(BETWEEN, "")
 
 
 def foreign(path: str, text: str, names: Mapping[str, str], used: str) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from planner.errors import ModelUnavailable
 from planner.evidence.ranking import BM25, closer
-from planner.evidence.words import words
+from planner.evidence.words import apart, words
 from planner.models.encoder import Encoder
 from planner.protocol import RunRequest
 from planner.tools import ToolSpec
@@ -140,6 +140,6 @@ def _document(tool: ToolSpec) -> Counter[str]:
 def _named(tool: ToolSpec, text: str) -> bool:
     """Whether a text says a tool's name, bare or as `upstream.name`."""
     return any(
-        name in text and re.search(rf"(?<![\w.-]){re.escape(name)}(?!\.?[\w-])", text)
+        name in text and re.search(rf"(?<![\w.-]){re.escape(name)}(?!\.?[\w-])", apart(text))
         for name in (tool.name, f"{tool.upstream}.{tool.name}")
     )

@@ -15,25 +15,29 @@ _SCRIPTS = (
 )
 _UNSPACED = re.compile(f"[{_SCRIPTS}]+")
 """Words in scripts that put no space between them, or between a word and what inflects it."""
-_INTO_NAME = rf"(?<=[{_SCRIPTS}])(?=[A-Za-z0-9_])"
-_OUT_OF_NAME = rf"(?<=[A-Za-z0-9_])(?=[{_SCRIPTS}])"
-_BESIDE = re.compile(f"{_INTO_NAME}|{_OUT_OF_NAME}")
-BEGINS, ENDS = rf"(?:(?<!\w)|{_INTO_NAME})", rf"(?:(?!\w)|{_OUT_OF_NAME})"
-"""Where a name or number may begin and end, in a regular expression: at the edge of a word, or
-right beside a word in one of these scripts."""
+_CASELESS = "".join(
+    each for each in map(chr, range(0x590, 0x10A0)) if each.isalpha() and not _UNSPACED.match(each)
+)
+"""Letters of Hebrew, Arabic and Indic scripts: some words, such as "and", stand right before a name
+there, or with a hyphen between."""
+INTO_NAME = rf"(?<=[{_SCRIPTS}{_CASELESS}])(?=[A-Za-z0-9_])"
+OUT_OF_NAME = rf"(?<=[A-Za-z0-9_])(?=[{_SCRIPTS}{_CASELESS}])"
+_BESIDE = re.compile(rf"{INTO_NAME}|{OUT_OF_NAME}|(?<=[{_CASELESS}]-)(?=[A-Za-z])")
+"""Between a word in one of these scripts and a name or number right beside it. These sets take a
+while to compile."""
 BETWEEN = "\u2060"
 """A sign without width, which no letter is."""
 LETTER = rf"[^\W{_SCRIPTS}]"
 """What a name may go on with; a name may stand right beside a word in one of these scripts."""
-_BEFORE_NAME = re.compile(rf"(?<!{LETTER})(?<![.-])")
-_AFTER_NAME = re.compile(rf"(?!\.?(?:{LETTER}|-))")
+_BEFORE_NAME = re.compile(rf"(?:(?<!{LETTER})|{INTO_NAME})(?<![.-])")
+_AFTER_NAME = re.compile(rf"(?!\.?(?:{LETTER}|-))|{OUT_OF_NAME}")
 _MARKS = "\u200c\u200d" + "".join(
     each for each in map(chr, range(0x300, 0x1E00)) if unicodedata.category(each).startswith("M")
 )
 """What a letter may have above, below or beside it, such as most vowels of Hindi."""
 _QUESTION_MARK = re.compile(rf"\?(?!\.?{LETTER})|[？؟]")
 """Those of most scripts. One right before a letter stands in code or in an address."""
-_PLAIN = rf"(?:[^\W_{_SCRIPTS}]+[{_MARKS}]*)+"
+_PLAIN = rf"(?:(?:[^\W_{_SCRIPTS}{_CASELESS}]+[{_MARKS}]*)+|(?:[{_CASELESS}]+[{_MARKS}]*)+)"
 TOKEN = re.compile(rf"{_UNSPACED.pattern}|(?<!_)_*{_PLAIN}(?:_+{_PLAIN})*_*")
 _CASED = range(0x530)
 """Where Unicode has the Latin, the Greek and the Cyrillic letters."""
@@ -45,7 +49,8 @@ _PART = re.compile(
 _AS_IN_CODE = re.compile(rf"_|[^\W\d]\d|(?<=[{LOWER}])[{UPPER}]|[{UPPER}]{{2}}[{LOWER}]{{2}}")
 _LATIN = re.compile(r"[\W\d_a-z\xaa-\u024f]")
 _MARKED = re.compile(
-    r"(?<!\w)(?:@|[`'\"](?=[^\s`'\"]*[`'\"]))(\w+)"  # `"a message"` begins with a word of prose
+    rf"(?<![^\W{_SCRIPTS}{_CASELESS}])(?:@|[`'\"](?=[^\s`'\"]*[`'\"])"
+    r"|[«“„「『]\s?(?=[^\s»“”」』]*\s?[»“”」』]))(\w+)"  # `"a message"` begins with a word of prose
     r"|\b([^\W\d]\w*)\(|(?<=[)\]])\.([^\W\d]\w*)"
 )
 SHORT = 3
@@ -80,9 +85,11 @@ def is_unspaced(token: str) -> bool:
     return _UNSPACED.fullmatch(token) is not None
 
 
+@lru_cache(maxsize=64)
 def apart(text: str) -> str:
-    """The text with `BETWEEN` between a name or number and a word in a script without spaces."""
-    return _BESIDE.sub(BETWEEN, text)
+    """The text with `BETWEEN` between a name or number and a word right beside it in a script
+    without capitals."""
+    return text if text.isascii() else _BESIDE.sub(BETWEEN, text)
 
 
 def tokens(text: str) -> list[str]:
@@ -136,7 +143,7 @@ def asks(text: str) -> bool:
 def named(text: str) -> set[str]:
     """The names in a text: what is spelled as names in code are, or stands as one does: quoted,
     called, or behind a dot (`every(2).day`)."""
-    marked = {name for groups in _MARKED.findall(text) for name in groups if name}
+    marked = {name for groups in _MARKED.findall(apart(text)) for name in groups if name}
     return marked | {each for each in tokens(text) if is_name(each)}
 
 

@@ -11,7 +11,7 @@ from planner.checks.claims import without_separators
 from planner.checks.validation import choices
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.listing import of_listing, paths_in
-from planner.evidence.words import BEGINS, ENDS
+from planner.evidence.words import BETWEEN, apart
 from planner.state import RunState
 from planner.tools import EMPTY, Arguments, ToolSpec
 
@@ -38,8 +38,8 @@ class Seen(NamedTuple):
     def holds(self, path: str) -> bool:
         """Whether a path stands in a text as a whole. Not all look like paths: `Sent`,
         `Dockerfile`, `app/[id]/page.tsx`."""
-        whole = rf"{BEGINS}(?<![./\\@+-]){re.escape(path)}{ENDS}(?![/\\@+-]|\.\w)"
-        return any(path in text and re.search(whole, text) for text in self.texts)
+        whole = rf"(?<![\w./\\@+-]){re.escape(apart(path))}(?![\w/\\@+-]|\.\w)"
+        return any(path in text and re.search(whole, apart(text)) for text in self.texts)
 
 
 def takes_path(name: str) -> bool:
@@ -217,8 +217,9 @@ def spelled_as_said(arguments: Arguments, tool: ToolSpec, said: str) -> Correcte
 def _as_said(value: str, said: str) -> str:
     if not value or value.isupper():
         return value
-    found = re.search(rf"{BEGINS}{re.escape(value)}{ENDS}", said, re.IGNORECASE)
-    return found[0] if found and value not in said else value
+    whole = rf"(?<!\w){re.escape(apart(value))}(?!\w)"
+    found = re.search(whole, apart(said), re.IGNORECASE)
+    return found[0].replace(BETWEEN, "") if found and value not in said else value
 
 
 # Regular expressions and masks: small models confuse them.

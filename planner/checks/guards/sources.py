@@ -16,7 +16,7 @@ from planner.checks.guards.results import empty
 from planner.checks.validation import choices, takes_whole
 from planner.evidence.context import entries, readable
 from planner.evidence.listing import paths_said
-from planner.evidence.words import BEGINS, ENDS, long_words, words
+from planner.evidence.words import BETWEEN, apart, long_words, words
 from planner.passage import Passage
 from planner.state import Iteration, RunState
 from planner.text import flat, shortened
@@ -101,14 +101,13 @@ def said(state: RunState) -> str:
 def found_by(call: Iteration) -> str:
     """The result of a call, without what it repeats of what the call looked for: "no transfer of
     798.0" does not say that there is one."""
-    result = readable(call.result)
+    result = apart(readable(call.result))
     numbers = [str(each) for each in call.arguments.values() if type(each) in (int, float)]
     for value in [*strings(call.arguments), *numbers]:
         if not is_path(value):
-            result = re.sub(
-                rf"{BEGINS}(?<![./@#-]){re.escape(value)}{ENDS}(?![/@#-]|\.\w)", "", result
-            )
-    return result
+            told = re.escape(apart(value))
+            result = re.sub(rf"(?<![\w./@#-]){told}(?![\w/@#-]|\.\w)", "", result)
+    return result.replace(BETWEEN, "")
 
 
 def unseen(
@@ -191,8 +190,8 @@ def _has_no_source(value: Any, seen: str, numbers: Numbers, known_only: bool) ->
         case bool():
             return False
         case int() | float() if known_only:
-            alone = rf"{BEGINS}(?<![.-])(?<!\d[:/]){value}{ENDS}(?![/-]|[:.]\d)"
-            return re.search(alone, seen) is None
+            alone = rf"(?<![\w.-])(?<!\d[:/]){value}(?![\w/-]|[:.]\d)"
+            return re.search(alone, apart(seen)) is None
         case int() | float():
             return abs(value) > MAX_PLAIN_NUMBER and not numbers.lead_to(abs(value))
         case str() if known_only and " " in value.strip():  # a title, where an id is asked for
@@ -227,8 +226,8 @@ def _stands(value: str, text: str) -> bool:
     if not _LONG_CODE.fullmatch(value):
         return False
     grouped = "[ .()-]{0,2}".join(map(re.escape, value))
-    whole = rf"{BEGINS}(?<!\d[ -]){grouped}{ENDS}(?![ -]\d)"
-    return re.search(whole, text, re.IGNORECASE) is not None
+    whole = rf"(?<!\w)(?<!\d[ -]){grouped}(?!\w|[ -]\d)"
+    return re.search(whole, apart(text), re.IGNORECASE) is not None
 
 
 def _is_unknown(value: Any, seen: str) -> bool:

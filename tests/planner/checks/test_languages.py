@@ -178,6 +178,10 @@ TABLE: dict[str, tuple[list[str], list[str]]] = {
             "„RETRY_LIMIT“ ist 7.",
             "「RETRY_LIMIT」は7です。",
             "『RETRY_LIMIT』は7。",
+            "القيمة لRETRY_LIMIT هي 7.",
+            "مقدار RETRY_LIMITها 7 است.",
+            "הערך בRETRY_LIMIT הוא 7.",
+            "הערך של ה-RETRY_LIMIT הוא 7.",
         ],
         [
             "RETRY_LIMIT는 8입니다.",
@@ -193,6 +197,24 @@ TABLE: dict[str, tuple[list[str], list[str]]] = {
             "RETRY_COUNTคือ7",
             "„RETRY_COUNT“ ist 7.",
             "「RETRY_COUNT」は7です。",
+            "القيمة لRETRY_COUNT هي 7.",
+            "הערך של ה-RETRY_COUNT הוא 7.",
+        ],
+    ),
+    "MAX_SIZE = 50, MAX_TIME = 90": (
+        ["其中MAX_SIZE=50。"],
+        ["其中MAX_SIZE=90。"],
+    ),
+    "at: https://example.com/a, anna@example.com": (
+        [
+            "访问https://example.com/a进行配置。",
+            "راجع https://example.com/a، ثم",
+            "देखें https://example.com/a।",
+            "יש לכתוב ל-anna@example.com.",
+        ],
+        [
+            "访问https://example.com/b进行配置。",
+            "يرجى الكتابة إلى anna@example.org، ثم",
         ],
     ),
     'message = "disk is full"': (

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from planner.evidence.hits import Hit
+from planner.evidence.renaming import renamed
 from planner.evidence.search_terms import absent, searches
 from planner.evidence.words import beginning, is_name, named, tokens, words
 
@@ -33,7 +34,15 @@ def test_a_word_is_not_cut_at_its_marks(word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["RETRY_LIMIT는 7입니다", "ค่าRETRY_LIMITคือ7ครั้ง", "RETRY_LIMITは７回", "RETRY_LIMIT是7"]
+    "text",
+    [
+        "RETRY_LIMIT는 7입니다",
+        "ค่าRETRY_LIMITคือ7ครั้ง",
+        "RETRY_LIMITは７回",
+        "RETRY_LIMIT是7",
+        "وRETRY_LIMIT هي 7",
+        "בRETRY_LIMIT",
+    ],
 )
 def test_a_name_may_stand_beside_a_word_in_another_script(text: str) -> None:
     assert [each for each in tokens(text) if is_name(each)] == ["RETRY_LIMIT"]
@@ -75,6 +84,10 @@ def test_a_long_token_is_read_once() -> None:
         ('I get "wrong password or no key found"', set()),
         ("don't use 'two words'", set()),
         ("open() and @cached", {"open", "cached"}),
+        ("请解释`depot`和函数open()", {"depot", "open"}),
+        ("「depot」と“Gate”とは", {"depot", "Gate"}),
+        ("où est « depot », «Gate»?", {"depot", "Gate"}),
+        ("er sagt „zwei Worte“ dazu", set()),
     ],
 )
 def test_a_quoted_word_is_a_name_and_a_quoted_message_is_none(text: str, names: set[str]) -> None:
@@ -94,6 +107,12 @@ def test_a_name_in_another_spelling_is_there(name: str, line: str, nowhere: bool
     question = f"What is {name}?"
     [searched, *_] = searches(question, [])
     assert absent(question, [], searched, [Hit("a.yml", 1, line)]) == [name] * nowhere
+
+
+def test_a_name_is_renamed_beside_words_in_any_script() -> None:
+    text = "用load函数; وload ב-load; reload, load_all, ה-API"
+    told = "用read函数; وread ב-read; reload, load_all, ה-API"
+    assert renamed(text, {"load": "read"}) == told
 
 
 @pytest.mark.parametrize("word", ["APIs", "KPIs", "URLs"])
