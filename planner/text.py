@@ -5,6 +5,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+NUMBERED = r"[(（]?\d{1,2}(?:[.)](?=\s|[^\W\d_A-Za-z])|[、．）](?!\d))"
+"""What an item of a list begins with, as many scripts write it: `1. `, `(2) `, `3、`, `（4）`."""
+
 
 def flat(text: str) -> str:
     """The text on one line, with single blanks."""

@@ -28,7 +28,7 @@ from planner.evidence.words import (
     tokens,
     words,
 )
-from planner.text import begin_alike, flat
+from planner.text import NUMBERED, begin_alike, flat
 
 MAX_NAME = 60
 """Characters of an answer that is a name as a whole."""
@@ -114,8 +114,7 @@ _AROUND_NUMBER = (
 )
 _AROUND_DATE = _AROUND_NAME[0], re.compile(r"(?!\d)")  # a time may follow
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_NUMBERED = re.compile(r"(?m)^\s*\d{1,2}[.)]\s+")
-"""What an item of a list begins with."""
+_NUMBERED = re.compile(rf"(?m)^\s*{NUMBERED}\s*")
 _LINES = re.compile(r"((?:[\w.-]+/)*[\w-]+\.[^\W\d]\w*):\d+(?:-\d+)?\b")
 
 

@@ -10,14 +10,14 @@ from planner.checks.claims import COMPARISON, holds, is_number
 from planner.checks.dates import has_time, in_moment
 from planner.evidence.ranking import defined_in
 from planner.evidence.words import is_name, tokens
-from planner.text import flat
+from planner.text import NUMBERED, flat
 
 NEAR_LINES = 15
 """Lines between the names of a piece of code that a text has in another way."""
 _COMMENT = re.compile(r"(?<!:)(?:#(?!\s*define\b)|//).*")
 _CODE = re.compile(r"(?!.*(?:@|://))(?:.*[=()\[\]{}*<>+]|.*\w\.\w)")
 """A call, an expression or a member, and no address."""
-_ITEM = re.compile(r"\s*(?:[-*]|\d+[.)])\s")
+_ITEM = re.compile(rf"\s*(?:[-*]\s|・|{NUMBERED})")
 _CALLED = re.compile(r"\.?(\w+)\(\)")
 """A function's name as texts write it, without what it is given."""
 _DECIMAL = re.compile(r"(?<![\w.])-?\d+\.\d{3,}(?![\w.])")

@@ -5,7 +5,9 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-_MARK = re.compile(r"^\s*(?:[-*•]\s|\d+[.)]\s|```.*)\s*")
+from planner.text import NUMBERED
+
+_MARK = re.compile(rf"^\s*(?:[-*•]\s|・|{NUMBERED}|```.*)\s*")
 _BLOCK = re.compile(r"^([ \t]*```[^\n]*\n.*?^[ \t]*```)[^\n]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.!?؟۔።])\s+(?=[^\W\d_a-z`])|(?<=[。！？।॥။។])\s*")
 """A sentence begins after a blank, with a capital or a name in code; in some scripts right after
@@ -20,7 +22,9 @@ def items_in(text: str) -> list[str]:
         is_code = re.match(r"\s*```\w", block)
         lines = [*prose.splitlines(), *([] if is_code else block.splitlines())]
         items = (_MARK.sub("", line).strip() for line in lines)
-        found += [item for item in items if re.search(r"\w", item) and not item.endswith(":")]
+        found += [
+            item for item in items if re.search(r"\w", item) and not item.endswith((":", "："))
+        ]
         found += [block] if is_code else []
     return found
 

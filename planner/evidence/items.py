@@ -5,12 +5,13 @@ from itertools import pairwise
 
 from planner.evidence.words import long_words, named, tokens, words
 from planner.protocol import IT, Brief
+from planner.text import NUMBERED
 
 MAX_ITEMS = 9
-_MARK = r"\(?{number}(?:[.)]\s+|、)(?=\S)"
-"""`1. `, `2) `, `(3) `, `4、`"""
-_FIRST = re.compile(rf"(?:\A|[\n:：.。;；?？!！]) *{_MARK.format(number=1)}")
+_FIRST = re.compile(rf"(?:\A|[\n:：.。;；?？؟!！]) *(?P<mark>{NUMBERED})\s*(?=\S)")
 """At the beginning of a line, or after the end of a sentence."""
+_NEXT_LINE = re.compile(rf"\n\s*(?P<mark>{NUMBERED})\s*(?=\S)")
+_NEXT = re.compile(rf"(?:\s|(?<=[。；？！]))\s*(?P<mark>{NUMBERED})\s*(?=\S)")
 
 
 def listed(request: str) -> tuple[str, list[str]]:
@@ -19,23 +20,19 @@ def listed(request: str) -> tuple[str, list[str]]:
     the list is not in the first paragraph or the second: it may be of a text that was pasted. None
     either if there are more than `MAX_ITEMS`."""
     request = request.replace("\r\n", "\n")
-    mark = _FIRST.search(request)
+    mark = _numbered(_FIRST, request, 0, 1)
     if mark is None:
         return request, []
-    before = request[: mark.end()].rpartition("1")[0].rstrip("( \n")
+    before = request[: mark.start("mark")].rstrip(" \n")
     items: list[str] = []
-    rest = request[mark.end() :]
-    between = r"(?:\s|(?<=[。；？！]))\s*"
-    if re.search(rf"\n *{_MARK.format(number=2)}", rest.partition("\n\n")[0]):
-        between = r"\n\s*"  # within a line, many languages write "2. " for "second"
-    while len(items) < MAX_ITEMS:
-        mark_of_next = between + _MARK.format(number=len(items) + 2)
-        item, *others = re.split(mark_of_next, rest, maxsplit=1)
-        items.append(item.strip())
-        if not others:
-            break
-        [rest] = others
-    else:  # more than can be met one by one: none may be left out
+    within, _, _ = request[mark.end() :].partition("\n\n")
+    # Within a line, many languages write "2. " for "second".
+    following = _NEXT_LINE if _numbered(_NEXT_LINE, within, 0, 2) else _NEXT
+    while mark and len(items) < MAX_ITEMS:
+        begins = mark.end()
+        mark = _numbered(following, request, begins, len(items) + 2)
+        items.append(request[begins : mark.start() if mark else None].strip())
+    if mark:  # more than can be met one by one: none may be left out
         return request, []
     items[-1], _, after = items[-1].partition("\n\n")
     if len(items) < 2 or "\n\n" in before:
@@ -58,3 +55,9 @@ def in_turn(brief: Brief, request: str) -> bool:
         said & {*long_words(one)} - {*words(other)} for one, other in ((first, rest), (rest, first))
     )
     return all(apart) and names <= {*tokens(first), *tokens(rest)}
+
+
+def _numbered(mark: re.Pattern[str], text: str, begins: int, number: int) -> re.Match[str] | None:
+    """The first mark of an item with this number, in any digits."""
+    found = mark.finditer(text, begins)
+    return next((each for each in found if int(re.sub(r"\D", "", each["mark"])) == number), None)

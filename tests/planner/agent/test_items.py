@@ -80,6 +80,20 @@ async def test_a_number_within_the_lines_of_a_list_begins_no_item(pool: Dictiona
     assert [part.request.prompt for part in ran.state.parts] == questions
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        f"请回答：（1）{CONSTANT}是多少？（2）{FUNCTION}在哪个文件？",
+        f"Απάντησε: 1. Πόσο είναι το {CONSTANT} εδώ; 2. Σε ποιο αρχείο είναι η {FUNCTION} εδώ;",
+    ],
+)
+async def test_a_list_has_the_marks_of_its_language(pool: DictionaryPool, prompt: str) -> None:
+    said = found(f"{CONSTANT} = {VALUE}"), found(IN_FILE)
+    ran = await planned(*said, pool=pool, prompt=prompt)
+    assert ran.state.answer == f"1. {CONSTANT} = {VALUE}\n2. {IN_FILE}"
+    assert ran.state.status == "answered"
+
+
 @pytest.mark.parametrize("log", ["", "\n\nThis was logged:\n" + "WARN A worker waits.\n" * 99])
 async def test_many_items_fit_into_a_small_context(log: str, pool: DictionaryPool) -> None:
     questions = [f"{n}. What is {CONSTANT} on day {n}?" for n in range(1, 9)]

@@ -514,5 +514,11 @@ def test_what_is_no_quotation_and_no_name_is_not_claimed() -> None:
     assert claims("Это «максимум», das sind 256 MiB bei „x“, 在“最大重试次数”中") == ["256"]
 
 
+@pytest.mark.parametrize("mark", ["{}. ", "({}) ", "{}、", "（{}）", "{}．", "{}."])
+def test_the_numbers_of_a_list_are_not_claimed(mark: str) -> None:
+    listed = (f"{mark.format(n)}查找{name}" for n, name in enumerate(["a_b", "c_d"], 3))
+    assert claims("\n".join(listed)) == ["a_b", "c_d"]
+
+
 def test_a_path_has_a_letter() -> None:
     assert claims("2024/notes.md, 3/4/a, 3/4") == ["2024/notes.md", "3/4/a", "3", "4"]

@@ -4,7 +4,7 @@ from textwrap import indent
 
 import pytest
 
-from planner.checks.lenient import block_in, prose_in, sentences_in, whole
+from planner.checks.lenient import block_in, items_in, prose_in, sentences_in, whole
 
 CODE = "```python\nfor each in pages:\n    save(each)\n```"
 
@@ -26,6 +26,19 @@ CODE = "```python\nfor each in pages:\n    save(each)\n```"
 )
 def test_sentences_blocks_and_tables(text: str, lines: list[list[str]]) -> None:
     assert sentences_in(text) == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("It has:\n- one\n2. two", ["one", "two"]),
+        ("次のとおりです：\n・一\n・二", ["一", "二"]),
+        ("以下是：\n1、甲\n（2）乙\n3．丙\n4.丁", ["甲", "乙", "丙", "丁"]),
+        ("3.5 と 1.2", ["3.5 と 1.2"]),
+    ],
+)
+def test_items_have_the_marks_of_their_language(text: str, items: list[str]) -> None:
+    assert items_in(text) == items
 
 
 def test_a_text_that_was_cut_off_ends_with_its_last_whole_sentence() -> None:
