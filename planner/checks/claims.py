@@ -92,7 +92,7 @@ _LAST_ZEROS = re.compile(rf"(?<![\w.])((?:0|\d\d+)\.(?!10\b)\d*[1-9]|\d\.5)0+{_E
 _QUANTITIES = re.compile(r"(?<![\w.])(?:\d+[A-Za-z]{1,2}){2,4}(?!\w)")
 """`3d4h`: numbers with units, one after the other."""
 _ANY_DIGIT = re.compile(r"\d")
-_COMMA = re.compile(r"(?<=\d)[_,](?=\d{3}(?!\d))")
+_COMMA = re.compile(r"(?<=\d)[_,](?=(?:\d{2},)*\d{3}(?!\d))")
 _POINT = re.compile(r"(?<=\d)\.(?=\d{3}(?!\d))")
 _DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
 _COMMA_ZEROS = re.compile(r"(?<=\d)(?:,00|(,[1-9])0)(?!\d)")

@@ -73,8 +73,12 @@ def in_words(day: str, text: str) -> bool:
 
 
 def _is_dated(number: str, year: str, text: str) -> bool:
-    """ "5 May 2024", "5 de mayo de 2024", "May 5, 2024" """
-    dated = rf"\b{number}\b\.?(?: de)? \w+\.?(?: de)?,? {year}|[^\W\d]+\.? {number},? {year}"
+    """ "5 May 2024", "5 de mayo de 2024", "May 5, 2024", "5 tháng 5 năm 2024", "2024. május 5." """
+    word = r"[^\s\d]+"  # the name of a month may have marks, which are no letters
+    dated = (
+        rf"\b{number}\b\.?(?: de)? {word}(?: de)? {year}|{word} {number},? {year}"
+        rf"|\b{number} {word} \d{{1,2}} {word} {year}|{year}\.? {word} {number}\b"
+    )
     return re.search(dated, text) is not None
 
 

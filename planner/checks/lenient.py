@@ -5,13 +5,20 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
+from planner.evidence.words import LOWER
 from planner.text import NUMBERED
 
 _MARK = re.compile(rf"^\s*(?:[-*•]\s|・|{NUMBERED}|```.*)\s*")
 _BLOCK = re.compile(r"^([ \t]*```[^\n]*\n.*?^[ \t]*```)[^\n]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_SENTENCE_END = re.compile(r"(?<=[.!?؟۔።])\s+(?=[^\W\d_a-z`])|(?<=[。！？।॥။។])\s*")
-"""A sentence begins after a blank, with a capital or a name in code; in some scripts right after
-the sign that ends the one before."""
+_MONTH = r"\s+[^\s\d]+ [12]\d{3}(?!\d)"
+_SENTENCE_END = re.compile(
+    rf"(?<=[.!?؟۔።։])(?:(?<!\d\.)|(?!{_MONTH}))\s+(?=[^\W\d_{LOWER}])"
+    r"|(?<=[。！？।॥။។])\s*(?![\s。！？」』）】》”’)\]])"
+)
+"""A sentence begins after a blank, with no small letter; in some scripts right after the sign that
+ends the one before, unless marks close behind it. `12. Mai 2024` goes on."""
+_WIDE = "。！？"
+"""No blank stands behind these."""
 
 
 def items_in(text: str) -> list[str]:
@@ -82,7 +89,10 @@ def only(lines: Sequence[list[str]], keep: Callable[[str], bool]) -> list[list[s
 
 def text_of(lines: Sequence[list[str]]) -> str:
     """The text of lines, each as its sentences."""
-    return "\n".join(map(" ".join, lines))
+    return "\n".join(
+        "".join(f"{each}{'' if each.endswith((*_WIDE,)) else ' '}" for each in line).rstrip(" ")
+        for line in lines
+    )
 
 
 def whole(text: str, longest: int) -> str:

@@ -31,7 +31,7 @@ MIN_KIND_CHARS = 3
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.(\d+))?(?:[eE][-+]?\d{1,3})?")
 _MONEY = r"[$€£¥₹₽₩₺₴]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR)"
 _AMOUNT = re.compile(
-    rf"((?:{_MONEY}) ?|)(-?(?:[1-9]\d{{0,2}}(?:,\d{{3}})+|0|[1-9]\d{{0,14}}))(\.\d+)?"
+    rf"((?:{_MONEY}) ?|)(-?(?:[1-9]\d{{0,2}}(?:,\d{{2}})*(?:,\d{{3}})+|0|[1-9]\d{{0,14}}))(\.\d+)?"
     rf"((?: ?(?:{_MONEY}|%|°[CF]))?)"
 )
 """An amount with its unit, such as `$1,200.00`, `30 €`, `12%`; `A12` is a code."""

@@ -4,7 +4,7 @@ from textwrap import indent
 
 import pytest
 
-from planner.checks.lenient import block_in, items_in, prose_in, sentences_in, whole
+from planner.checks.lenient import block_in, items_in, prose_in, sentences_in, text_of, whole
 
 CODE = "```python\nfor each in pages:\n    save(each)\n```"
 
@@ -15,6 +15,9 @@ CODE = "```python\nfor each in pages:\n    save(each)\n```"
         ("One. Two is it.\n- three. four", [["One.", "Two is it."], ["- three. four"]]),
         ("一。二。", [["一。", "二。"]]),
         ("यह है। वह भी।", [["यह है।", "वह भी।"]]),
+        ("「一。」と二。三！？四。", [["「一。」と二。", "三！？", "四。"]]),
+        ("Es kam am 12. Mai 2024. Mehr nicht.", [["Es kam am 12. Mai 2024.", "Mehr nicht."]]),
+        ("Это (напр. так). Ещё.", [["Это (напр. так).", "Ещё."]]),
         (f"Do it so:\n{CODE}\nThat is all.", [["Do it so:"], [CODE], ["That is all."]]),
         ("```\nOne.\nTwo.\n```", [["One."], ["Two."]]),
         ("One.\n\n\nTwo.\n\n---\n\n", [["One."], [], ["Two."]]),
@@ -39,6 +42,13 @@ def test_sentences_blocks_and_tables(text: str, lines: list[list[str]]) -> None:
 )
 def test_items_have_the_marks_of_their_language(text: str, items: list[str]) -> None:
     assert items_in(text) == items
+
+
+@pytest.mark.parametrize(
+    "text", ["One. Two.\n\n- three", "一。二！三？", "यह है। वह भी।", f"So:\n{CODE}"]
+)
+def test_sentences_stand_as_they_did(text: str) -> None:
+    assert text_of(sentences_in(text)) == text
 
 
 def test_a_text_that_was_cut_off_ends_with_its_last_whole_sentence() -> None:
