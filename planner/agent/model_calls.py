@@ -20,6 +20,7 @@ from planner.events import (
     Role,
 )
 from planner.evidence.context import TokenEstimate
+from planner.evidence.words import is_unspaced
 from planner.grammar import Schema
 from planner.models.base import ChatModel, ChatRequest, Models, Reply
 from planner.prompts import Prompts
@@ -62,7 +63,9 @@ class Draft:
         self._reply += text
         said = replies.after_thoughts(self._reply)
         answer, ended = (said, False) if self.prose else self._in_json(said)
-        end = len(answer) if ended else answer.rfind(" ") + 1  # whole words
+        end = len(answer)
+        while not ended and end and not (answer[end - 1] == " " or is_unspaced(answer[end - 1])):
+            end -= 1  # whole words
         if end < self._told:  # what was taken for the answer was thought
             self._told = 0
         if end - self._told >= (1 if ended else DELTA_CHARACTERS):

@@ -2010,6 +2010,15 @@ def test_thoughts_are_not_shown_as_the_answer() -> None:
     assert [each.text for each in shown] == ["It is five. That is what stands there. "]
 
 
+def test_an_answer_without_spaces_is_shown_while_it_is_written() -> None:
+    shown: list[AnswerDelta] = []
+    draft = Draft(shown.append, prose=True)  # type: ignore[arg-type]
+    told = "缓存由`clear`函数清空，它在启动的时候被调用，并且记录日志"
+    for sign in f"{told}。`clear":
+        draft(sign)
+    assert told[:24] in "".join(each.text for each in shown)
+
+
 GONE = ModelUnavailable("The model server is gone; start it again.")
 FAULTS: dict[str, Callable[[], list[Said]]] = {
     "answer": lambda: [GONE],
