@@ -41,8 +41,9 @@ def searches(question: str, more: Sequence[str]) -> list[list[str]]:
 
 def in_any_case(term: str) -> str:
     """A pattern for a text in any case, which every dialect of regular expressions knows."""
-    return re.sub(
-        "[A-Za-z]", lambda letter: f"[{letter[0].upper()}{letter[0].lower()}]", re.escape(term)
+    cases = ((each.upper(), each.lower(), re.escape(each)) for each in term)
+    return "".join(
+        f"[{up}{low}]" if up != low and len(up + low) == 2 else same for up, low, same in cases
     )
 
 

@@ -51,8 +51,9 @@ _PART = re.compile(
 _AS_IN_CODE = re.compile(rf"_|[^\W\d]\d|(?<=[{LOWER}])[{UPPER}]|[{UPPER}]{{2}}[{LOWER}]{{2}}")
 _LATIN = re.compile(r"[\W\d_a-z\xaa-\u024f]")
 _MARKED = re.compile(
+    # `"a message"` begins with a word of prose
     rf"(?<![^\W{_SCRIPTS}{_CASELESS}])(?:@|[`'\"](?=[^\s`'\"]*[`'\"])"
-    r"|[«“„「『]\s?(?=[^\s»“”」』]*\s?[»“”」』]))(\w+)"  # `"a message"` begins with a word of prose
+    r"|[«“„「『]\s?(?=[^\s»“”」』]{0,60}\s?[»“”」』]))(\w+)"
     r"|\b([^\W\d]\w*)\(|(?<=[)\]])\.([^\W\d]\w*)"
 )
 SHORT = 3
@@ -103,6 +104,11 @@ def only_in(text: str, other: str) -> set[str]:
     """The words and names, as they are spelled, that a text has and another one has not. A number
     is none: it may stand for anything."""
     return {each for each in {*tokens(text)} - {*tokens(other)} if not each.isdigit()}
+
+
+def parts(text: str) -> list[str]:
+    """The words of a text and of the names in it, as they are spelled."""
+    return [part for token in tokens(text) for part in _PART.findall(token)]
 
 
 def words(text: str) -> Iterator[str]:

@@ -8,14 +8,15 @@ from typing import Any
 from planner.checks.guards.arguments import same, takes_mask, takes_path
 from planner.evidence.context import RESULTS_KEPT
 from planner.evidence.records import value_of
+from planner.evidence.words import TOKEN, is_unspaced, parts
 from planner.tools import Arguments, ToolSpec
 
 MAX_PATTERN_WORDS = 4
 """Words of a pattern that is tried with other separators; a longer one is a sentence or a line."""
 MIN_WORD_CHARS = 3
 """Characters of a word that is searched for alone."""
-_WORD = re.compile(rf"\w{{{MIN_WORD_CHARS},}}\b(?!:\w)")
-"""And no operator of a search, as in `from:anna`."""
+_OPERATOR = re.compile(r":\w")
+"""What stands behind an operator of a search, as in `from:anna`."""
 _STATEMENT = re.compile(r"[=<>{}]|\w\(")
 """What stands in a query in a language of its own, whose words alone are none: SQL, JQL, PromQL."""
 MAX_SIBLINGS = 6
@@ -116,9 +117,15 @@ def _with_fewer_words(arguments: Arguments, tool: ToolSpec) -> list[Arguments]:
         return [bare]
     said = str(bare[asked[0]]).strip()
     in_words = " " in said and not _STATEMENT.search(said)  # and no URL
-    words = _WORD.findall(said) if in_words else []
+    found = TOKEN.finditer(said) if in_words else ()
+    words = [each[0] for each in found if _tells(each[0]) and not _OPERATOR.match(said, each.end())]
     alone = sorted(dict.fromkeys(words), key=len, reverse=True)[:2] if len(words) > 1 else []
     return [bare, *(bare | {asked[0]: word} for word in alone)]
+
+
+def _tells(word: str) -> bool:
+    """Whether a word may be searched for alone: without spaces, a short one says much."""
+    return len(word) >= MIN_WORD_CHARS or is_unspaced(word)
 
 
 def _top(path: Any) -> Any:
@@ -141,11 +148,11 @@ def _parent(path: str) -> str:
 def _loosened(pattern: str) -> list[str]:
     """A pattern in any case, with any separator between its words, then its longest word alone."""
     plain = re.sub(r"\(\?\w+\)|\\.", " ", pattern)
-    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]{2,}(?![a-z])|\d+", plain)
+    words = parts(plain)
     loose = []
     if 0 < len(words) <= MAX_PATTERN_WORDS and "|" not in plain:
         loose.append("(?i)" + "[ _.-]?".join(words))
-    telling = [word for word in words if len(word) >= MIN_WORD_CHARS]
+    telling = [*filter(_tells, words)]
     if telling:
         loose.append("(?i)" + max(telling, key=len))
     return loose

@@ -479,6 +479,8 @@ def test_wider_tries(tool: str, arguments: dict[str, Any], tries: list[Any]) -> 
     [
         ("weekly introduction (2026)", ["introduction", "weekly"]),
         ("from:priya visa", ["priya", "visa"]),
+        ("会议 预算", ["会议", "预算"]),
+        ("बैठक समय", ["बैठक", "समय"]),
         ("SELECT id FROM boats WHERE length > 9", []),
         ("project = OPS AND status = Open", []),
         ('rate(trips_total{job="ferry"}[5m]) / 60', []),
@@ -487,6 +489,20 @@ def test_wider_tries(tool: str, arguments: dict[str, Any], tries: list[Any]) -> 
 def test_a_look_up_is_tried_in_fewer_words_if_it_is_in_words(query: str, tries: list[str]) -> None:
     for tried in (widening.wider, widening.in_fewer_words):
         assert [each["query"] for each in tried(spec("find", "query"), {"query": query})] == tries
+
+
+@pytest.mark.parametrize(
+    ("pattern", "tries"),
+    [
+        ("größe prüfen", ["(?i)größe[ _.-]?prüfen", "(?i)prüfen"]),
+        ("Настройки сервера", ["(?i)Настройки[ _.-]?сервера", "(?i)Настройки"]),
+        ("缓存 清空", ["(?i)缓存[ _.-]?清空", "(?i)缓存"]),
+        ("maxRetries", ["(?i)max[ _.-]?Retries", "(?i)Retries"]),
+    ],
+)
+def test_a_pattern_is_loosened_in_any_script(pattern: str, tries: list[str]) -> None:
+    found = widening.wider(SERENA["search_for_pattern"], {"substring_pattern": pattern})
+    assert [each["substring_pattern"] for each in found] == tries
 
 
 def test_a_mask_of_whole_paths_stays_one() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from planner.evidence.hits import Hit
 from planner.evidence.renaming import renamed
-from planner.evidence.search_terms import absent, searches
+from planner.evidence.search_terms import absent, in_any_case, searches
 from planner.evidence.words import beginning, is_name, named, tokens, words
 
 
@@ -64,6 +64,14 @@ def test_a_word_that_stands_everywhere_is_not_searched_for(
     [terms, *_] = searches(question, ["timeout"])
     assert searched in terms
     assert not not_searched & {*terms}
+
+
+@pytest.mark.parametrize(
+    ("term", "pattern"),
+    [("a-b1", r"[Aa]\-[Bb]1"), ("größe", "[Gg][Rr][Öö]ß[Ee]"), ("да", "[Дд][Аа]"), ("缓", "缓")],
+)
+def test_a_term_is_searched_for_in_any_case(term: str, pattern: str) -> None:
+    assert in_any_case(term) == pattern
 
 
 def test_what_is_searched_for_is_never_next_to_nothing() -> None:
