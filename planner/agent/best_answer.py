@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from unicodedata import normalize
 
 from planner.agent.changes import Changes
 from planner.agent.gathering import Gatherer
@@ -49,7 +50,7 @@ class BestAnswer:
         """The names and words of the request that were searched for, and that neither a file nor
         any other result has."""
         absent = [] if self.changes.acting else self.gatherer.absent
-        known = results(self.state).casefold() if absent else ""
+        known = normalize("NFC", results(self.state)).casefold() if absent else ""
         return [each for each in absent if each.casefold() not in known]
 
     def concluded(self, answer: str) -> Conclude:

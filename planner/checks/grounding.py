@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
+from unicodedata import normalize
 
 from planner.checks import validation
 from planner.checks.claims import (
@@ -149,6 +150,7 @@ def as_read(answer: str, text: str) -> str:
 
 
 def _unsaid(answer: str, text: str) -> list[str]:
+    answer, text = (normalize("NFC", each) for each in (answer, text))  # files may take `é` apart
     if not _unheld(as_read(answer, text), text):  # all readings of a large result take a while
         return []
     text = in_all_readings(text)

@@ -3,6 +3,7 @@ beside it."""
 
 import re
 from collections.abc import Iterable, Sequence
+from unicodedata import normalize
 
 from planner.evidence.hits import Hit
 from planner.evidence.words import beginning, is_name, long_words, says, tokens, words
@@ -63,7 +64,7 @@ def absent(
 ) -> list[str]:
     """The names of the question, and its words among `more`, that stand in none of the lines found,
     nor in their paths, though they were searched for."""
-    text = "\n".join(f"{hit.path} {hit.text}" for hit in found).lower()
+    text = normalize("NFC", "\n".join(f"{hit.path} {hit.text}" for hit in found)).lower()
     terms = {term.lower() for term in searched}
 
     def spelled(said: str) -> set[str]:

@@ -49,7 +49,7 @@ _PART = re.compile(
     rf"[{UPPER}]+(?=[{UPPER}][{LOWER}]{{2}})|[{UPPER}]?(?:[{LOWER}]|[^\dA-Za-z_{UPPER}])+|[{UPPER}]+|\d+"
 )
 _AS_IN_CODE = re.compile(rf"_|[^\W\d]\d|(?<=[{LOWER}])[{UPPER}]|[{UPPER}]{{2}}[{LOWER}]{{2}}")
-_LATIN = re.compile(r"[\W\d_a-z\xaa-\u024f]")
+_LATIN = re.compile(r"[\W\d_a-z\xaa-\u024f]+")
 _MARKED = re.compile(
     # `"a message"` begins with a word of prose
     rf"(?<![^\W{_SCRIPTS}{_CASELESS}])(?:@|[`'\"](?=[^\s`'\"]*[`'\"])"
@@ -129,9 +129,10 @@ def beginning(stem: str, token: str) -> str:
 
 def long_words(text: str, least: int = LONG) -> Iterator[str]:
     """The words of a text that have at least so many characters. One in another script than the
-    Latin one tells as much with fewer; in one without spaces it does however short it is."""
+    Latin one tells as much with fewer, as a syllable of Vietnamese does; in one without spaces it
+    does however short it is."""
     for word in words(text):
-        if _UNSPACED.match(word) or len(word) >= (least if _LATIN.match(word) else SHORT):
+        if _UNSPACED.match(word) or len(word) >= (least if _LATIN.fullmatch(word) else SHORT):
             yield word
 
 

@@ -1,5 +1,7 @@
 """What holds an answer in any language: its numbers, dates, names and quotations."""
 
+from unicodedata import normalize
+
 import pytest
 
 from planner.checks.citations import evidence, unproved
@@ -371,6 +373,10 @@ TABLE: dict[str, tuple[list[str], list[str]]] = {
         [
             "Die Funktion ist größe_messen.",
         ],
+    ),
+    normalize("NFD", "def größe_zählen(x): # cổng_chính"): (
+        ["Die Funktion ist größe_zählen.", "Đó là cổng_chính."],
+        ["Die Funktion ist größe_messen.", "Đó là cổng_phụ."],
     ),
     "func añadirUsuario() {": (
         [

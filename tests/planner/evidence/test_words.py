@@ -56,6 +56,7 @@ def test_a_name_may_stand_beside_a_word_in_another_script(text: str) -> None:
         ("समय सीमा कहाँ है?", "समय", {"स", "म", "है"}),
         ("타임아웃은 얼마입니까?", "타임", set()),
         ("超时是多少", "超时", set()),
+        ("Cổng mặc định là gì?", "định", {"là", "gì"}),
     ],
 )
 def test_a_word_that_stands_everywhere_is_not_searched_for(
@@ -109,6 +110,7 @@ def test_a_quoted_word_is_a_name_and_a_quoted_message_is_none(text: str, names: 
         ("max_retries", "maxRetries = 7", False),
         ("UserStores", "class UserStore:", False),
         ("maxRetries", "retries = 7", True),
+        ("größe_prüfen", "def gro\u0308ße_pru\u0308fen():", False),
     ],
 )
 def test_a_name_in_another_spelling_is_there(name: str, line: str, nowhere: bool) -> None:
