@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from planner.evidence.passages import split_lines
 from planner.evidence.ranking import defined_in, indentation
 from planner.evidence.rewriting import Change
-from planner.evidence.words import BETWEEN, apart, tokens
+from planner.evidence.words import INTO_NAME, OUT_OF_NAME, tokens
 
 
 def renames(text: str, written: str, asked: set[str]) -> dict[str, str]:
@@ -25,8 +25,9 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
     """The text with new names in the place of old ones."""
     if not names:
         return text
-    old = rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)"
-    return re.sub(old, lambda found: names[found[0]], apart(text)).replace(BETWEEN, "")
+    either = "|".join(map(re.escape, names))
+    old = rf"(?:(?<!\w)|{INTO_NAME})(?:{either})(?:(?!\w)|{OUT_OF_NAME})"
+    return re.sub(old, lambda found: names[found[0]], text)
 
 
 def foreign(path: str, text: str, names: Mapping[str, str], used: str) -> list[str]:
