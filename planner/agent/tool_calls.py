@@ -9,6 +9,7 @@ import anyio
 from planner.agent.questions import Asker
 from planner.agent.sending import Sender
 from planner.checks import validation
+from planner.checks.grounding import results
 from planner.checks.guards import repeats, sources
 from planner.checks.guards.arguments import (
     Corrected,
@@ -212,7 +213,8 @@ class Caller:
         words = self.state.user_words
         arguments = self.noted("unseen", without_limits(arguments, tool, words))
         if not tool.has_role:  # a search in texts finds a word in any spelling
-            arguments = self.noted("spelling", spelled_as_said(arguments, tool, words))
+            seen = results(self.state)
+            arguments = self.noted("spelling", spelled_as_said(arguments, tool, words, seen))
         arguments = self.noted("pattern", corrected_patterns(arguments, tool))
         return self.noted("path", corrected_paths(arguments, tool, seen_paths(self.state)))
 

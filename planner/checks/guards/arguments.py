@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz, process
 
-from planner.checks.claims import without_separators
+from planner.checks.claims import holds, without_separators
 from planner.checks.validation import choices
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.listing import of_listing, paths_in
@@ -198,24 +198,26 @@ def without_limits(arguments: Arguments, tool: ToolSpec, said: str) -> Corrected
     return kept, changes
 
 
-def spelled_as_said(arguments: Arguments, tool: ToolSpec, said: str) -> Corrected:
+def spelled_as_said(arguments: Arguments, tool: ToolSpec, said: str, seen: str) -> Corrected:
     """Texts that the user has said in other capitals, as the user did: many tools find nothing for
-    `paris`. A choice stays as its tool spells it, and a code in capitals alone is no word: `IN` is
-    not the "in" of "in India"."""
+    `paris`. What was `seen` in a result, a choice, and what the argument's description has stay as
+    they are spelled there: a collection of customers that is named `kunden` is none of "Kunden".
+    A code in capitals alone is no word: `IN` is not the "in" of "in India"."""
     corrected, changes = dict(arguments), []
     for name, value in arguments.items():
         if choices(tool.grammar, name):
             continue
+        known = f"{seen}\n{tool.parameters.get(name, {}).get('description', '')}"
         given = value if isinstance(value, list) else [value]
-        spelled = [_as_said(each, said) if isinstance(each, str) else each for each in given]
+        spelled = [_as_said(each, said, known) if isinstance(each, str) else each for each in given]
         if spelled != given:
             corrected[name] = spelled if isinstance(value, list) else spelled[0]
             changes.append(f"{name}: {value} is {corrected[name]} in the request")
     return corrected, changes
 
 
-def _as_said(value: str, said: str) -> str:
-    if not value or value.isupper():
+def _as_said(value: str, said: str, known: str) -> str:
+    if not value or value.isupper() or holds(known, value):
         return value
     whole = rf"(?<!\w){re.escape(apart(value))}(?!\w)"
     found = re.search(whole, apart(said), re.IGNORECASE)

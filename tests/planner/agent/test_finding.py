@@ -263,6 +263,7 @@ CHOOSING = spec(
             "city": {"type": "string"},
             "state": {"anyOf": [STATE, {"type": "null"}]},
             "labels": {"type": "array", "items": STATE},
+            "kind": {"type": "string", "description": "Issues or Requests"},
         },
     },
 )
@@ -270,13 +271,36 @@ CHOOSING = spec(
 
 def test_what_the_user_said_in_other_capitals() -> None:
     given = {"city": "bern", "names": ["anker", "Birne"], "limit": 3, "other": "BER"}
-    assert spelled_as_said(given, CHOOSING, "Is there an Anker in Bern?")[0] == given | {
+    assert spelled_as_said(given, CHOOSING, "Is there an Anker in Bern?", "")[0] == given | {
         "city": "Bern",
         "names": ["Anker", "Birne"],
     }
-    assert spelled_as_said({"word": "bern"}, CHOOSING, "Bern, and bern too")[1] == []
+    assert spelled_as_said({"word": "bern"}, CHOOSING, "Bern, and bern too", "")[1] == []
 
 
-@pytest.mark.parametrize("given", [{"state": "open"}, {"labels": ["open"]}, {"country": "IN"}])
+@pytest.mark.parametrize(
+    "given", [{"state": "open"}, {"labels": ["open"]}, {"country": "IN"}, {"kind": "Issues"}]
+)
 def test_choices_and_codes_are_spelled_as_the_tool_does(given: dict[str, Any]) -> None:
-    assert spelled_as_said(given, CHOOSING, "Open issues in India, please") == (given, [])
+    assert spelled_as_said(given, CHOOSING, "Open issues in India, please", "") == (given, [])
+
+
+async def test_a_name_that_was_found_stays_as_it_is_spelled() -> None:
+    """The names of collections, tables and keys are mostly in lower case; people write a noun with
+    a capital in German, and where a sentence begins."""
+    tools = [
+        spec("list_collections", upstream="city"),
+        spec("count", "collection", upstream="city"),
+    ]
+    told: dict[str, list[str | ToolResult]] = {
+        "list_collections": ["Name: kunden\nName: cafes"],
+        "count": ["1204 documents"],
+    }
+    ran = await asked(
+        steps(("List them", "list_collections"), ("Count them", "count")),
+        {"collection": "kunden"},
+        found("Es gibt 1204 Kunden."),
+        pool=DictionaryPool({}, specs=tools, results=told),
+        prompt="Wie viele Kunden gibt es?",
+    )
+    assert (ran.pool.calls[-1], ran.guards) == (("count", {"collection": "kunden"}), [])
