@@ -283,7 +283,7 @@ def _has(entry: str, name: str, value: Any) -> bool:
         case int() | float():
             return value in numbers_in("\n".join(own))
         case str() if value.strip():
-            return bool(own) and _stands(value, entry)
+            return any(_stands(value, each) for each in own)
     return False
 
 
