@@ -35,6 +35,7 @@ _AMOUNT = re.compile(
     rf"((?: ?(?:{_MONEY}|%|°[CF]))?)"
 )
 """An amount with its unit, such as `$1,200.00`, `30 €`, `12%`; `A12` is a code."""
+_ADDRESS = re.compile(r"https?://")
 _MISSING = ("", "-", "–", "—", "~", "?", "n/a", "null", "none", "nan")
 """What stands for no value among numbers, in lower case."""
 _DATED = re.compile(r"\d{1,4}[-/.:]\d")
@@ -80,7 +81,9 @@ def of_records(name: str, records: Sequence[Mapping[str, Any]]) -> Table | None:
     """Records as a table of this name; None if there are none, or too many columns."""
     rows = _flat(records)
     told = ((key, each) for row in rows for key, each in row.items())
-    keys = dict.fromkeys(key for key, each in told if each not in (None, ""))
+    keys = [*dict.fromkeys(key for key, each in told if each not in (None, ""))]
+    if len(keys) > MAX_COLUMNS:
+        keys = [key for key in keys if _tells_apart([row.get(key) for row in rows])]
     if not 0 < len(keys) <= MAX_COLUMNS:
         return None
     names = unique([_plain(key) for key in keys])
@@ -94,13 +97,7 @@ def of_records(name: str, records: Sequence[Mapping[str, Any]]) -> Table | None:
 def _flat(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Value]]:
     """The values of records by their names; those of an object within one of them one by one, under
     their own names where no other value of any record has it."""
-    rows: list[list[tuple[str, str, Any]]] = []
-    for record in records:
-        rows.append(values := [])
-        for key, value in record.items():
-            within = value if isinstance(value, dict) else {}
-            values += [(str(name), f"{key}_{name}", each) for name, each in within.items()]
-            values += [] if within else [(str(key), str(key), value)]
+    rows = [[*_leaves(record)] for record in records]
     paths = {(name.lower(), path) for values in rows for name, path, _ in values}
     shared = Counter(name for name, _ in paths)
     return [
@@ -110,6 +107,21 @@ def _flat(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Value]]:
         }
         for values in rows
     ]
+
+
+def _leaves(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str, Any]]:
+    """The values of a record and of the objects within it, each with its name and with all names
+    that lead to it."""
+    for key, value in record.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, f"{before}{key}_")
+        else:
+            yield str(key), f"{before}{key}", value
+
+
+def _tells_apart(values: Sequence[Value]) -> bool:
+    """Whether values may tell records apart: they are neither all the same nor addresses."""
+    return len({*values}) > 1 and not any(map(_ADDRESS.match, map(str, values)))
 
 
 def unique(names: Sequence[str]) -> list[str]:

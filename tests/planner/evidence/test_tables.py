@@ -79,12 +79,28 @@ def test_names_stand_in_sql_as_they_are_and_objects_are_laid_out() -> None:
         for name in "abc"
     ]
     assert made(mails, "list-mails").definition == snapshot(
-        "CREATE TABLE list_mails (from_ TEXT /* 'a' */, _2nd NUMERIC /* 1 */, first_name TEXT /* 'a' */, at TEXT /* '{\"x\": 1}' */)"
+        "CREATE TABLE list_mails (from_ TEXT /* 'a' */, _2nd NUMERIC /* 1 */, first_name TEXT /* 'a' */, x NUMERIC /* 1 */)"
     )
     found = query(
         [made(mails, "list-mails")], "SELECT first_name FROM list_mails WHERE from_ = 'b'"
     )
     assert found == [{"first_name": "b"}]
+
+
+def test_of_too_many_columns_those_are_left_that_tell_records_apart() -> None:
+    """Services tell some sixty values of each issue, most of them of its people and milestone."""
+    issues = [
+        {"id": n, "team": {"lead": {"user": "ab"[n % 2]}}}
+        | {f"flag_{each}": False for each in range(30)}
+        | {f"link_{each}": f"https://tracker.example/{n}" for each in range(30)}
+        for n in range(4)
+    ]
+    assert made(issues).definition == snapshot(
+        "CREATE TABLE issues (id NUMERIC /* 0 */, user TEXT /* 'a', 'b' */)"
+    )
+    assert query([made(issues)], "SELECT COUNT(*) FROM issues WHERE user = 'a'") == [
+        {"COUNT(*)": 2}
+    ]
 
 
 def test_so_is_what_an_object_has_under_names() -> None:
