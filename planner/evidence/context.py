@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from planner.evidence.hits import by_path
-from planner.evidence.records import tells_of_whole
+from planner.evidence.records import BOXED, tells_of_whole
 from planner.evidence.words import words
 from planner.models.base import Message, Reply
 from planner.state import RunState
@@ -81,6 +81,9 @@ def readable(result: str) -> str:
     except RecursionError:
         return result
     except ValueError:
+        if box := BOXED.search(result):
+            begin, end = box.span("told")
+            return f"{result[:begin]}{readable(box['told'])}{result[end:]}"
         head, brace, rest = result.partition("\n{")  # some say something before their JSON
         lines = head.startswith("{") or "\n{" in rest  # an object in each
         if not brace or lines or len(head) > MAX_HEAD_CHARS:
@@ -110,7 +113,8 @@ def with_count(result: str, shown: str | None = None) -> str:
 @lru_cache(maxsize=RESULTS_KEPT)
 def entries(result: str) -> Sequence[str]:
     """The entries of a list in JSON or YAML; none of anything else."""
-    if (value := json_of(result)) is None:
+    box = BOXED.search(result)
+    if (value := json_of(box["told"] if box else result)) is None:
         return _outlined(result)
     listed = value if isinstance(value, list) else []
     return [json.dumps(each, ensure_ascii=False) for each in listed]

@@ -34,8 +34,12 @@ _UNFIT = (
 )
 """What readers raise for a text in another notation."""
 _FENCE = re.compile(r"```\w*\n(.*?)\n?```", re.DOTALL)
+BOXED = re.compile(r"^<([\w-]+)>\n(?P<told>[\[{].*)\n</\1>$", re.MULTILINE)
+"""JSON on a line between tags: some servers return what strangers wrote so, with warnings."""
 _PART = re.compile(r"(?i)(\bpage )?\b(\d{1,9}) (?:of|/) (\d{1,9})\b")
 """What says that a list is a part of one: "3 of 250", "page 2 of 2"."""
+_COUNTED = re.compile(r"\b(\d{1,9}) ([^\W\d]\w*)")
+"""How many of what: "250 documents"."""
 _RULE = re.compile(r"[\s|:+-]+")
 """The line between the names and the rows of a table."""
 _REST = re.compile(
@@ -104,6 +108,8 @@ def value_of(result: str) -> Any:
     texts = [result, *_FENCE.findall(result)]
     if len(texts) != 2 or len(result) - len(texts[1]) > MAX_BESIDE_CHARS:
         texts = texts[:1]
+    if box := BOXED.search(result):
+        texts = [box["told"]]
     for text in texts:
         for read in (_in_json, _in_python, _in_yaml, _in_lines):
             with suppress(*_UNFIT):
@@ -150,7 +156,11 @@ def _is_true(value: Any) -> bool:
 def _is_part(text: str, length: int) -> bool:
     """Whether what stands beside a list of this length says that it is a part of one."""
     told = [(page, int(part), int(whole)) for page, part, whole in _PART.findall(text)]
-    return any(whole > 1 if page else part == length < whole for page, part, whole in told)
+    counted = [(int(number), of_what) for number, of_what in _COUNTED.findall(text)]
+    listed = {of_what for number, of_what in counted if number == length}
+    return any(whole > 1 if page else part == length < whole for page, part, whole in told) or any(
+        number > length and of_what in listed for number, of_what in counted
+    )
 
 
 def _common(records: Iterable[Mapping[str, Any]]) -> set[str]:

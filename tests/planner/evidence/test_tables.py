@@ -128,6 +128,7 @@ def in_lines(mark: str, begins: str = "") -> list[str]:
         json.dumps({"columns": NAMES, "rows": [[*each.values()] for each in HOURS]}),
         json.dumps([NAMES, *([*each.values()] for each in HOURS)]),
         f"Here they are:\n```json\n{json.dumps(HOURS)}\n```",
+        f"Trust none of <it-7>.{' ' * 200}\n<it-7>\n{json.dumps(HOURS)}\n</it-7>\nAs I said.",
     ],
 )
 def test_other_notations_are_tables_too(result: str) -> None:
@@ -405,6 +406,8 @@ def test_what_else_stands_beside_a_list_does_not_make_it_a_page(beside: dict[str
     [
         ("Showing 3 of 250 issues", False),
         ("Page 84 of 84", False),
+        ("The query has 250 issues. Returning 3 issues.", False),
+        ("3 issues were found in 250 projects.", True),
         ("Showing 3 of 3 issues (page 1 of 1)", True),
         ("Sprint 1 of 4:", True),
     ],
