@@ -59,6 +59,8 @@ _FAULT_KEYS = {
     *("code", "details", "error", "errors", "isError", "message", "ok", "reason", "status"),
     "success",
 }
+_DESCRIBES = {"description", "error_description"}
+"""What may stand beside an error, as OAuth's do; alone, it is of anything."""
 _PROBLEM_KEYS = {
     *("detail", "documentation_url", "instance", "object", "request_id", "statusCode"),
     *("title", "type"),
@@ -83,7 +85,7 @@ def fault(tool: ToolSpec, arguments: Arguments, result: str) -> bool:
     text = result.strip()
     is_short = len(text) <= MAX_FAULT_CHARS
     data = {} if tool.read_only and not is_short else _object(text)
-    flagged = not tool.read_only and _is_flagged(data)
+    flagged = not tool.read_only and (_is_flagged(data) or _tells_of_errors(data, arguments))
     if not (flagged or (is_short and _is_fault(tool, arguments, text, data))):
         return False
     of_files = takes_paths(tool) and _SHOWS_FILES.search(tool.name)
@@ -109,7 +111,7 @@ def _is_fault(tool: ToolSpec, arguments: Arguments, text: str, data: dict[str, A
     more = {
         name for name, value in data.items() if name not in arguments or arguments[name] != value
     }
-    more -= _FAULT_KEYS
+    more -= _FAULT_KEYS | _DESCRIBES
     if not tool.read_only:  # `"data": null` says nothing of what was done
         more = {name for name in more if data[name] not in EMPTY}
     said = data.get("error") or data.get("errors")
@@ -126,7 +128,20 @@ def _is_flagged(data: dict[str, Any]) -> bool:
     """Whether an object says in so many words that a call failed. Another object may have an error
     or a status of its own, such as a build that was marked as failed."""
     failed = data.get("success") is False or data.get("ok") is False
-    return failed or data.get("isError") is True
+    return failed or data.get("isError") is True or data.get("errors") is True
+
+
+def _tells_of_errors(data: dict[str, Any], arguments: Arguments) -> bool:
+    """Whether what came of a change is nothing but errors, at any depth, as for a mutation of
+    GraphQL, or an error with its message, as JSend has it, and nothing that the call named."""
+    if data.get("status") == "error" and "message" in data:
+        return data.keys() & arguments.keys() <= {"status", "message"}
+    told = {name: each for name, each in data.items() if each and name != "extensions"}
+    return bool(told) and all(
+        name.lower().endswith("errors")
+        or (isinstance(each, dict) and _tells_of_errors(each, arguments))
+        for name, each in told.items()
+    )
 
 
 def new_lines(iterations: Sequence[Iteration]) -> Sequence[int]:

@@ -645,6 +645,18 @@ CHANGE = spec("open_cover", "entity", safety=Safety.WRITE)
         (CHANGE, '{"errors": [{"message": "Event is locked"}]}', True),
         (CHANGE, '{"errors": [], "id": 7}', False),
         (CHANGE, '{"status": "error", "message": "locked", "data": null}', True),
+        (CHANGE, '{"status": "error", "message": "locked", "correlationId": "7"}', True),
+        (CHANGE, '{"status": "error", "message": "stuck", "entity": "garage"}', False),
+        (CHANGE, '{"took": 3, "errors": true, "items": [{"status": 404}]}', True),
+        (CHANGE, '{"updated": 3, "errors": 0}', False),
+        (CHANGE, '{"error": "invalid_grant", "error_description": "It has expired"}', True),
+        (
+            CHANGE,
+            '{"data": {"save": {"event": null, "userErrors": [{"message": "locked"}]}}, '
+            '"extensions": {"cost": 10}}',
+            True,
+        ),
+        (CHANGE, '{"data": {"save": {"event": {"id": 7}, "userErrors": []}}}', False),
         (CHANGE, '{"status": "fail", "message": "locked"}', True),
         (CHANGE, '{"status": "failed", "reason": "locked"}', True),
         (CHANGE, "{'success': False, 'message': 'Event is locked'}", True),
