@@ -44,10 +44,13 @@ _RULE = re.compile(r"[\s|:+-]+")
 """The line between the names and the rows of a table."""
 _REST = re.compile(
     r"(?i)(?:^|[_.@])next(?:_?(?:page|link|cursor|token|url|offset).*)?$"
-    r"|next_?(?:page|link|cursor|token)|(?<!start)(?<!start_)(?<!before)(?<!before_)cursor$"
+    r"|next_?(?:page|link|cursor|token)|continuation_?token$|^last_?evaluated_?key$"
+    r"|(?<!start)(?<!start_)(?<!before)(?<!before_)cursor$"
 )
 _MORE = re.compile(r"(?i)has_?(?:more|next)")
-_CUT = re.compile(r"(?i)^truncated$")
+_CUT = re.compile(r"(?i)^(?:(?:is_?)?truncated|more)$")
+_CURSOR = re.compile(r"(?!\d+\Z)\w{8}")
+"""The beginning of a place in a list where it is no number, nor `+02:00`."""
 _LAST = re.compile(r"(?i)^is_?last(?:_?page)?$")
 _PAGES = re.compile(r"(?i)^(?:(?:total|num|last)_?pages?|pages|page_?count)$")
 _TOTAL = re.compile(
@@ -126,6 +129,7 @@ def _is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
     last = [_is_true(each) for name, each in beside.items() if _LAST.search(name)]
     ends = more == [False] or last == [True]  # the last page may have a cursor too
     goes_on = not ends and any(each and _REST.search(name) for name, each in beside.items())
+    goes_on = goes_on or _CURSOR.match(str(beside.get("offset"))) is not None
     paged = any(map(_PAGE.search, beside))
     longer = {name for name, each in beside.items() if type(each) is int and each > len(listed)}
     several = (type(each) is int and each > 1 and _PAGES.search(n) for n, each in beside.items())

@@ -380,6 +380,10 @@ def test_a_field_has_one_name_in_all_records() -> None:
         {"truncated": False, "next_cursor": "abc"},
         {"has_more": 1},
         {"truncated": 220},
+        {"limit": 25, "offset": 0, "total": None, "more": True},
+        {"offset": "itrKq2nVn1eYAx0Pj/recW8eG2x0ew1Af"},
+        {"Count": 3, "LastEvaluatedKey": {"id": "7"}},
+        {"IsTruncated": True, "NextContinuationToken": "1ueGcxLPRx1Tr"},
     ],
 )
 def test_one_page_of_a_list_is_not_counted(beside: dict[str, object]) -> None:
@@ -395,6 +399,9 @@ def test_one_page_of_a_list_is_not_counted(beside: dict[str, object]) -> None:
         {"pageInfo": {"hasNextPage": False, "endCursor": "b2Zmc2V0", "startCursor": "a"}},
         {"page": 1, "total_pages": 1},
         {"isLast": True, "cursor": "b2Zmc2V0"},
+        {"limit": 25, "offset": 0, "total": None, "more": False},
+        {"timezone": "Europe/Berlin", "offset": "+02:00"},
+        {"nextSyncToken": "CPDAlvWDx70CEPDAlvWDx70CGAU="},
     ],
 )
 def test_what_else_stands_beside_a_list_does_not_make_it_a_page(beside: dict[str, object]) -> None:
