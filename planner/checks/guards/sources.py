@@ -170,8 +170,10 @@ def without_guesses(arguments: Arguments, tool: ToolSpec, seen: str, asks: bool)
     return kept, changes
 
 
-_ID_ARGUMENT = re.compile(r"(?:^|_)(?i:ids?)_?$|(?<=[a-z])I[Dd]s?$")
-"""`id`, `ticket_id`, `fileIds`, `id_`"""
+_ID_ARGUMENT = re.compile(
+    r"(?:^|_)(?i:((?:[giosu]|[gu]u)?id)s?)_?$|(?<=[a-z])((?:(?:[GIOSU]|[GU][Uu])[Ii]|I)[Dd])s?$"
+)
+"""`id`, `ticket_id`, `fileIds`, `id_`, `issue_iid`, `dashboardUid`: where the name of an id is."""
 
 
 def is_id(argument: str) -> bool:
@@ -347,17 +349,18 @@ _BARE = r"""[^\s"',}\]][^\n\t,}\]|;]*?(?=\s+\w+[:=]|\s+#|\s*(?:[\n\t,}\]|;]|\Z))
 
 def candidates(argument: str, result: str) -> list[str]:
     """The values that a result gives under the name of an argument, or under `id` where the
-    argument is one: `id_: '24'` for `event_id`."""
+    argument is one: `id_: '24'` for `event_id`; under `iid` for `issue_iid`."""
     names = {argument}
-    if is_id(argument):
-        names |= {argument.removesuffix("s"), "id", "id_"}
+    if found := _ID_ARGUMENT.search(argument):
+        own = found[1] or found[2]
+        names |= {argument.removesuffix("s"), own, f"{own}_"}
     named = "|".join(map(re.escape, names))
     bare = _ID if is_id(argument) else _BARE
-    found = re.findall(
+    values = re.findall(
         rf"""(?i)(?<![\w])["']?(?:{named})["']?\s*[:=]\s*(?:"([^"\n]+)"|'([^'\n]+)'|({bare}))""",
         result,
     )
-    return list(dict.fromkeys("".join(each).strip() for each in found))[:MAX_CANDIDATES]
+    return list(dict.fromkeys("".join(each).strip() for each in values))[:MAX_CANDIDATES]
 
 
 def only_candidates(argument: str, result: str) -> list[str]:

@@ -1104,6 +1104,9 @@ async def test_a_number_is_about_what_its_tool_is_named_for(
         ("eventId", "Introduction day", True),
         ("title", "Introduction day", False),
         ("grid", 7, True),
+        ("grid", 1, False),
+        ("issue_iid", 1, True),
+        ("issueIid", 1, True),
         ("path", "archive/notes_2024.txt", False),
         ("path", "archive/notes_2025.txt", True),
         ("channel", "general", True),
@@ -1188,6 +1191,8 @@ def test_candidates_are_the_values_of_the_same_name() -> None:
     assert candidates("account", '{"account": "Main Savings", "id": 3}') == ["Main Savings"]
     assert candidates("account", "- account: Main Savings, b: 2") == ["Main Savings"]
     assert candidates("event_id", "- id: 24 | title: Standup") == ["24"]
+    assert candidates("issue_iid", '[{"id": 84500039, "iid": 3}]') == ["3"]
+    assert candidates("dashboardUid", '[{"id": 4, "uid": "a9"}]') == ["a9"]
 
 
 @pytest.mark.parametrize(
