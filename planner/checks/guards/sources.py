@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from rapidfuzz import fuzz, process
 
@@ -203,7 +204,7 @@ def _has_no_source(value: Any, seen: str, numbers: Numbers, known_only: bool) ->
         case str() if _QUANTITY.fullmatch(value) and not (known_only or _stands(value, seen)):
             return not all(map(numbers.lead_to, map(float, _DECIMAL.findall(value))))
         case str() if _is_token(value, known_only) and not is_date(value):
-            bare = _SCHEME.sub("", value).strip("./#@")
+            bare = unquote(_SCHEME.sub("", value)).strip("./#@")
             whole, *of_path = [_stands(part, seen) for part in [bare, *bare.split("/")]]
             return not whole and not all(of_path)
     return False

@@ -1142,6 +1142,7 @@ def test_what_is_a_guess(argument: str, value: Any, is_guess: bool) -> None:
         ("Réserve 1,5 heure", "duration", "90m"),
         ("Revert 12ab34cd", "revision", "12ab34cd"),
         ("- frontend (ID: 4509)", "assignedTo", "team:4509"),
+        ("Close 7 in acme/web-2", "project_id", "acme%2Fweb-2"),
         ("id: 5xg3Jn0QvE, name: Blue Train", "uri", "spotify:track:5xg3Jn0QvE"),
         ("Pay to DE89 3704 0044 0532 0130 00", "recipient", "DE89370400440532013000"),
         ("Llama al +49 (151) 1234-567", "phone", "+491511234567"),
