@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from planner.evidence.hits import by_path
-from planner.evidence.records import BOXED, tells_of_whole
+from planner.evidence.records import BOXED, only_list, tells_of_whole, value_of
 from planner.evidence.words import words
 from planner.models.base import Message, Reply
 from planner.state import RunState
@@ -118,6 +118,14 @@ def entries(result: str) -> Sequence[str]:
         return _outlined(result)
     listed = value if isinstance(value, list) else []
     return [json.dumps(each, ensure_ascii=False) for each in listed]
+
+
+@lru_cache(maxsize=RESULTS_KEPT)
+def entries_within(result: str) -> Sequence[str]:
+    """The entries of a list, also of one within objects, which may be a page of a longer one."""
+    listed = only_list(value_of(result))
+    records = [json.dumps(each, ensure_ascii=False) for each in listed if isinstance(each, dict)]
+    return entries(result) or records
 
 
 def _outlined(text: str) -> Sequence[str]:

@@ -120,6 +120,17 @@ def value_of(result: str) -> Any:
     return None
 
 
+def only_list(value: Any) -> Sequence[Any]:
+    """A list, or the only one within objects; empty where there is none, or several."""
+    for _ in range(MAX_DEPTH):
+        if not isinstance(value, dict):
+            break
+        inner = [each for each in value.values() if isinstance(each, list | dict) and each]
+        lists = [each for each in inner if isinstance(each, list)]
+        [value] = lists if len(lists) == 1 else inner if len(inner) == 1 else [None]
+    return value if isinstance(value, list) else []
+
+
 def _is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
     """Whether a list is a part of one: what stands beside it says that there is more."""
     within = [each for each in value.values() if isinstance(each, dict)]

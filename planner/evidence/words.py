@@ -35,10 +35,9 @@ _MARKS = "\u200c\u200d" + "".join(
     each for each in map(chr, range(0x300, 0x1E00)) if unicodedata.category(each).startswith("M")
 )
 """What a letter may have above, below or beside it, such as most vowels of Hindi."""
-_QUESTION_MARK = re.compile(
-    rf"\?(?!\.?{LETTER})|[？؟\u037e՞፧]|(?<=[\u0370-\u03ff\u1f00-\u1fff]);"
-)
-"""Those of most scripts; Greek has that of a semicolon. One right before a letter stands in code or in an address."""
+_QUESTION_MARK = re.compile(rf"\?(?!\.?{LETTER})|[？؟\u037e՞፧]|(?<=[\u0370-\u03ff\u1f00-\u1fff]);")
+"""Those of most scripts; Greek has that of a semicolon. One right before a letter stands in code or
+in an address."""
 _PLAIN = rf"(?:(?:[^\W_{_SCRIPTS}{_CASELESS}]+[{_MARKS}]*)+|(?:[{_CASELESS}]+[{_MARKS}]*)+)"
 TOKEN = re.compile(rf"{_UNSPACED.pattern}|(?<!_)_*{_PLAIN}(?:_+{_PLAIN})*_*")
 _CASED = range(0x530)

@@ -15,7 +15,7 @@ from planner.checks.guards.amounts import Numbers
 from planner.checks.guards.arguments import Corrected, takes_path
 from planner.checks.guards.results import empty
 from planner.checks.validation import choices, takes_whole
-from planner.evidence.context import entries, readable
+from planner.evidence.context import entries_within, readable
 from planner.evidence.listing import paths_said
 from planner.evidence.words import BETWEEN, apart, long_words, words
 from planner.passage import Passage
@@ -334,11 +334,11 @@ def _entries_meant(
 ) -> Iterator[tuple[str, Sequence[str], int]]:
     """The arguments that are ids, each with the lists that were found in which only one entry has
     it, the newest first, and where that entry is in the list."""
-    lists = [entries(call.result) for call in chosen(state)][::-1]
+    lists = [entries_within(call.result) for call in chosen(state)][::-1]
     for name, listed in product(filter(is_id, arguments), lists):
-        having = [
-            n for n, each in enumerate(listed) if str(arguments[name]) in candidates(name, each)
-        ]
+        given = arguments[name]
+        own = str(given[0] if isinstance(given, list) and len(given) == 1 else given)
+        having = [n for n, each in enumerate(listed) if own in candidates(name, each)]
         if len(having) == 1:
             yield name, listed, having[0]
 

@@ -677,26 +677,49 @@ async def test_an_order_whose_names_were_looked_for_is_not_told_as_done() -> Non
     assert (ran.state.answer or "").partition("\n")[0] == UNDONE
 
 
-async def test_an_id_of_an_entry_that_has_nothing_of_the_request_is_written_again() -> None:
-    """The model has the last word: the request may be about an entry that it does not name."""
-    pool = office(find_events=[EVENTS], add_guest=["Added."])
-    guest = {"guest": "anna@example.com"}
+IN_JSON = [{"id": "24", "title": "Introduction"}, {"id": "31", "title": "Review"}]
+
+
+@pytest.mark.parametrize(
+    ("listed", "several", "meant", "written"),
+    [
+        (EVENTS, False, "id_: '31' title: Review", "id_: '24' title: Introduction"),
+        (
+            json.dumps({"data": {"events": IN_JSON}, "next": "c2"}),
+            True,
+            '{"id": "31", "title": "Review"}',
+            '{"id": "24", "title": "Introduction"}',
+        ),
+    ],
+)
+async def test_an_id_of_an_entry_that_has_nothing_of_the_request_is_written_again(
+    listed: str, several: bool, meant: str, written: str
+) -> None:
+    """The model has the last word: the request may be about an entry that it does not name. Most
+    services return a list within an object, and many tools take several ids."""
+    pool = office(find_events=[listed], add_guest=["Added."])
+    takes = {"type": "array", "items": {"type": "string"}} if several else {"type": "string"}
+    name = "event_ids" if several else "event_id"
+    schema = {"type": "object", "properties": {name: takes, "guest": {"type": "string"}}}
+    pool.specs[3] = ADD_GUEST.model_copy(update={"input_schema": schema})
+    given: list[dict[str, Any]] = [
+        {"guest": "anna@example.com", name: [each] if several else each} for each in ("24", "31")
+    ]
     ran = await acted(
         "Add anna@example.com to the review",
         steps(("Find it", "find_events"), ("Add her", "add_guest")),
         {"query": "review"},
         {"tool": "add_guest"},
-        guest | {"event_id": "24"},
-        guest | {"event_id": "31"},
+        *given,
         was_done("anna@example.com was added to event 31."),
         pool=pool,
     )
     [problem] = [each.message for each in ran.state.guards if each.guard == "arguments"]
     assert problem == (
-        "add_guest: the request says review, as (id_: '31' title: Review) does; "
-        "event_id 24 is (id_: '24' title: Introduction)"
+        f"add_guest: the request says review, as ({meant}) does; "
+        f"{name} {given[0][name]} is ({written})"
     )
-    assert pool.calls[-1] == ("add_guest", guest | {"event_id": "31"})
+    assert pool.calls[-1] == ("add_guest", given[1])
 
 
 async def test_an_optional_text_that_nobody_said_is_left_out_of_a_change() -> None:
