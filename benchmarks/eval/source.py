@@ -88,6 +88,7 @@ def parse(files: dict[str, str]) -> Source:
 
 
 def _constants(source: Source, path: str, text: str, tree: ast.Module) -> None:
+    lines = text.encode().split(b"\n")
     for node in tree.body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -99,7 +100,9 @@ def _constants(source: Source, path: str, text: str, tree: ast.Module) -> None:
         source.count[name] += 1
         literal = literal_of(value)
         if name.isupper() and literal is not None:
-            shown = ast.get_source_segment(text, value) or ""
+            shown = lines[value.lineno - 1][value.col_offset : value.end_col_offset].decode()
+            if value.end_lineno != value.lineno:  # it looks through the whole text
+                shown = ast.get_source_segment(text, value) or ""
             source.constants.append(Constant(name, path, value.lineno, literal, shown))
 
 
