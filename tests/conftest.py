@@ -1,5 +1,6 @@
 """Fixtures every test may use."""
 
+import gc
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,11 @@ settings.register_profile("search", NO_TIME_IS_ASSERTED, max_examples=1_000)
 settings.load_profile("same")
 """A change passes or fails by itself, not by the examples of the day. `pytest -m hypothesis
 --hypothesis-profile search` looks for new ones; what it finds becomes an `@example`."""
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays, and the garbage collector need not look through it again."""
+    gc.freeze()
 
 
 @pytest.fixture
