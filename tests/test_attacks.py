@@ -128,6 +128,7 @@ async def test_a_session_that_nobody_uses_ends(place: Place) -> None:
         "capabilities": {},
         "clientInfo": {"name": "gone", "version": "1"},
     }
+    place.forks = False  # FastMCP reads it once
     with place.http(FASTMCP_HTTP_SESSION_IDLE_TIMEOUT="0.5") as (_, port):
         headers = bearer(place.token, Accept="application/json, text/event-stream")
         async with httpx.AsyncClient(
@@ -423,6 +424,7 @@ async def test_nothing_outlives_a_server_whose_reaper_was_killed_first(
     """(22) Two processes were left. The server is killed as soon as somebody could act for it."""
     faulty = [str(SUPPORT / "faulty_upstream.py"), "stubborn"]
     place.upstreams = {"up": {"command": "${PLANLOOM_PYTHON}", "args": faulty}}
+    place.forks = False  # so that it is seen
 
     def reapers() -> list[psutil.Process]:
         """The reaper, and its standby."""

@@ -67,6 +67,7 @@ def ollama() -> Iterator[ScriptedOllama]:
 @pytest.fixture
 def place(place: Place) -> Iterator[Place]:
     """No process of it is left."""
+    place.forks = False  # or they would not be seen
     yield place
     assert [process.cmdline() for process in place.processes()] == []
 

@@ -84,7 +84,9 @@ class Wire:
 
 
 @asynccontextmanager
-async def served(place: Place, **environ: str) -> AsyncIterator[Wire]:
+async def served(place: Place, forks: bool = False, **environ: str) -> AsyncIterator[Wire]:
+    """Forked, it never says anything before it is imported."""
+    place.forks = forks
     process = place.popen("serve", **environ)
     try:
         yield Wire(process)
@@ -273,7 +275,7 @@ async def test_a_killed_host_leaves_a_run_that_goes_on(
     ollama.expect(Hang())
     ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     params = {"name": "plan_and_answer", "arguments": {"prompt": QUESTION}}
-    async with served(place) as wire:
+    async with served(place, forks=True) as wire:
         await wire.say(initialize("2025-11-25"), ready)
         await wire.say({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params})
         await ollama.arrived()

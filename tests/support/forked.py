@@ -1,15 +1,17 @@
 """`planloom` in processes that are forked from one that has imported it: an import takes four
 seconds of processor time, for each command of each test.
 
-`run` starts that one by this file. It is no child of the tests', which count their children, and
-ends when their process does.
+`Process` starts that one by this file. It is no child of the tests', which count their children,
+and ends when their process does.
 """
 
+import gc
 import json
 import os
 import select
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -17,8 +19,47 @@ import traceback
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from socketserver import ForkingMixIn, StreamRequestHandler, UnixStreamServer
+from socketserver import BaseRequestHandler, ForkingMixIn, UnixStreamServer
 from typing import Any
+
+NUMBER = struct.Struct("i")
+
+
+class Process(subprocess.Popen[bytes]):
+    """The command `planloom` with these words, used like a process that was started."""
+
+    _told: socket.socket
+    """Where its exit code comes, when it has ended."""
+
+    def _execute_child(
+        self, args: Sequence[str], executable: Any, preexec_fn: Any, *given: Any
+    ) -> None:
+        _close_fds, _pass_fds, _cwd, env, _startup, _flags, _shell, *pipes = given
+        stdin, _, _, stdout, _, stderr = pipes[:6]
+        self._told = socket.socket(socket.AF_UNIX)
+        self._told.connect(_forking())
+        order = json.dumps({"words": list(args), "environ": dict(env), "cwd": str(Path.cwd())})
+        files = [0 if stdin == -1 else stdin, 1 if stdout == -1 else stdout]
+        files.append(2 if stderr == -1 else stderr)
+        socket.send_fds(self._told, [order.encode() + b"\n"], files)
+        (self.pid,) = NUMBER.unpack(self._told.recv(NUMBER.size, socket.MSG_WAITALL))
+        self._child_created = True
+        self._close_pipe_fds(*pipes[:6])  # type: ignore[attr-defined]
+
+    def poll(self) -> int | None:
+        if self.returncode is None and select.select([self._told], [], [], 0)[0]:
+            # Several threads may wait for it, so that it stays where it is.
+            told = self._told.recv(NUMBER.size, socket.MSG_WAITALL | socket.MSG_PEEK)
+            (self.returncode,) = NUMBER.unpack(told)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None and not select.select([self._told], [], [], timeout)[0]:
+            assert timeout
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        code = self.poll()
+        assert code is not None
+        return code
 
 
 def run(
@@ -28,23 +69,16 @@ def run(
     text: str | None = None,
     merged: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """`planloom` with these words, and with this text piped in, if there is one, or else without a
-    standard input. Merged, its errors are in its output, where they came."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        socket.socket(socket.AF_UNIX) as connection,
-    ):
-        files = [f"{folder}/output", f"{folder}/output" if merged else f"{folder}/errors"]
-        connection.settimeout(seconds)
-        connection.connect(_forking())
-        order: dict[str, Any] = {"words": list(words), "environ": environ, "text": text}
-        order |= {"cwd": str(Path.cwd()), "files": files}
-        connection.sendall(json.dumps(order).encode() + b"\n")
-        code = connection.recv(9)
-        assert code, "it ended without an exit code"
-        output, errors = (Path(file).read_bytes().decode() for file in files)
-        errors = "" if merged else errors
-    return subprocess.CompletedProcess(list(words), int(code), output, errors)
+    """A command to its end, with this text piped in, if there is one, or else without a standard
+    input. Merged, its errors are in its output, where they came."""
+    errors = subprocess.STDOUT if merged else subprocess.PIPE
+    stdin = subprocess.DEVNULL if text is None else subprocess.PIPE
+    with Process(words, env=environ, stdin=stdin, stdout=subprocess.PIPE, stderr=errors) as process:
+        said = None if text is None else text.encode()
+        output, told = process.communicate(said, timeout=seconds)
+    return subprocess.CompletedProcess(
+        list(words), process.returncode, output.decode(), (told or b"").decode()
+    )
 
 
 @cache
@@ -75,40 +109,51 @@ class _Forking(ForkingMixIn, UnixStreamServer):
             os._exit(0)
 
 
-def piped(text: str) -> int:
-    """The end of a pipe that brings this text, and no more."""
-    reading, writing = os.pipe()
-    with os.fdopen(writing, "wb") as pipe:
-        pipe.write(text.encode())  # short enough for what a pipe holds unread
-    return reading
+class _Command(BaseRequestHandler):
+    """Forks one command, and waits for it."""
 
+    server: _Forking
 
-class _Command(StreamRequestHandler):
     def handle(self) -> None:
-        from server.cli.commands import main
+        order, files, *_ = socket.recv_fds(self.request, 2**20, 3)
+        while not order.endswith(b"\n"):
+            order += self.request.recv(2**20)
+        pid = os.fork()
+        if pid == 0:
+            self.request.close()
+            self.server.socket.close()
+            os._exit(_done(json.loads(order), files))
+        for file in files:
+            os.close(file)
+        self.request.sendall(NUMBER.pack(pid))
+        _, status = os.waitpid(pid, 0)
+        self.request.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
 
-        order = json.loads(self.rfile.readline())
-        os.chdir(order["cwd"])
-        os.environ.clear()
-        os.environ.update(order["environ"])
-        files = [
-            os.open(os.devnull, os.O_RDONLY) if order["text"] is None else piped(order["text"])
-        ]
-        files += [os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND) for file in order["files"]]
-        for number, file in enumerate(files):
-            os.dup2(file, number)
-        sys.argv = ["planloom", *order["words"]]
-        code = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-        except BaseException:  # noqa: BLE001  as Python ends with it
-            traceback.print_exc()
-            code = 1
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self.wfile.write(str(code).encode())
+
+def _done(order: dict[str, Any], files: Sequence[int]) -> int:
+    """The exit code of the command, carried out in this process."""
+    from server.cli.commands import main
+
+    os.chdir(order["cwd"])
+    os.environ.clear()
+    os.environ.update(order["environ"])
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.argv = ["planloom", *order["words"]]
+    code = 0
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:  # noqa: BLE001  as Python ends with it
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code
 
 
 if __name__ == "__main__":
@@ -117,8 +162,11 @@ if __name__ == "__main__":
         import server.app
         import server.cli.ask
         import server.cli.doctor
-        import server.cli.runs  # noqa: F401
+        import server.cli.runs
+        import server.cli.serve_http
+        import server.cli.serve_stdio  # noqa: F401
 
+        gc.freeze()
         if os.fork() == 0:
             os.setsid()
             forking.serve_forever()

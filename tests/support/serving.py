@@ -149,6 +149,9 @@ class Place:
     """What its servers have in their environment besides."""
     shared: "SharedUpstream | None" = None
     """Where upstream processes are not the point: the session's one, over its own project."""
+    forks: bool = False
+    """Whether what `popen` starts is forked from a process that has imported it. Such a process has
+    a place's environment, and `processes` does not see it."""
 
     def __post_init__(self) -> None:
         if self.shared:
@@ -199,10 +202,19 @@ class Place:
         return [sys.executable, "-m", "server.cli", *words, *where]
 
     def popen(self, *words: str, **environ: str) -> subprocess.Popen[bytes]:
-        return self.popen_on(subprocess.PIPE, *words, **environ)
+        if not self.forks:
+            return self.popen_on(subprocess.PIPE, *words, **environ)
+        return forked.Process(
+            self.command(*words)[3:],
+            env={**os.environ, **self.environ, **environ},
+            stdin=subprocess.PIPE if words[0] == "serve" else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def popen_on(self, screen: int, *words: str, **environ: str) -> subprocess.Popen[bytes]:
-        """The same with its standard error on a `screen`, which is a file descriptor."""
+        """The same, never forked, with its standard error on a `screen`, which is a file
+        descriptor."""
         return subprocess.Popen(
             self.command(*words),
             env={**os.environ, **self.environ, **environ},

@@ -497,6 +497,7 @@ def test_serve_on_stdio_ends_with_everything_it_started(
 ) -> None:
     kind = "stubborn" if how is signal.SIGTERM else "plain"  # waiting for it takes seconds
     place.upstreams = {"other": upstream(mode=kind), "forks": upstream(mode="forks")}
+    place.forks = False  # it is counted
     server = place.popen("serve")
     try:
         assert server.stdin
@@ -522,6 +523,7 @@ def test_serve_on_stdio_ends_with_everything_it_started(
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_serve_over_http_ends_with_everything_it_started(place: Place, how: signal.Signals) -> None:
     place.upstreams = {"forks": upstream(mode="forks")}
+    place.forks = False
     with place.http() as (server, _):
         wait_until(lambda: len(place.processes()) == 5)  # as above
         server.send_signal(how)

@@ -135,7 +135,7 @@ def script(ollama: ScriptedOllama) -> None:
 
 @pytest.fixture
 def place(tmp_path: Path, ollama: ScriptedOllama) -> Place:
-    place = Place(tmp_path, ollama)
+    place = Place(tmp_path, ollama, forks=True)
     for name, text in PROJECT.items():
         file = place.project / name
         file.parent.mkdir(parents=True, exist_ok=True)
