@@ -431,6 +431,8 @@ class _Server(socketserver.ThreadingTCPServer):
 class Connection(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
+    wbufsize = -1
+    """What comes without a pause is sent together: each piece alone would wake its reader."""
     server: _Server
 
     def handle(self) -> None:
@@ -500,10 +502,13 @@ class Connection(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return
         self._chunk(b"")
+        self.wfile.flush()
 
     def _wait(self, request: Request, seconds: float | None = None) -> None:
         """Wait `seconds`, or for the release, watching whether the client hangs up."""
         released = self.server.ollama._released
+        if seconds != 0:
+            self.wfile.flush()
         end = None if seconds is None else time.monotonic() + seconds
         while not released.is_set() and (end is None or time.monotonic() < end):
             readable, _, _ = select.select([self.connection], [], [], _POLL_SECONDS)
