@@ -37,12 +37,25 @@ _WORD = re.compile(r"\b[A-Za-z]+\b")
 _TOKENS_PER_WORD = 0.8
 
 
+def client_options(url: str, gap_seconds: float) -> dict[str, Any]:
+    """The options of every client of a model server. `gap_seconds` limits the silence within a
+    call. A server on this machine is reached directly, never through a proxy, and no authority
+    signs for its name: reading their certificates takes longer than a call."""
+    local = is_loopback(httpx.URL(url).host)
+    return {
+        "timeout": httpx.Timeout(gap_seconds, connect=CONNECT_SECONDS, pool=None),
+        # The caller limits the calls at a time.
+        "limits": httpx.Limits(max_connections=None, max_keepalive_connections=None),
+        "trust_env": not local,
+        "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if local else True,
+    }
+
+
 class ServerClient:
     """The connection to a model server; models may share it.
 
     `key` is sent in the header `Authorization` only. `gap_seconds` limits the wait for each piece
-    of a reply. A server on this machine is reached directly, never through a proxy, and no
-    authority signs for its name: reading their certificates takes longer than a call.
+    of a reply.
     """
 
     called: ClassVar[str]
@@ -63,14 +76,9 @@ class ServerClient:
     def __init__(self, url: str, key: str | None, gap_seconds: float, **options: Any) -> None:
         self.url = url
         self.gap_seconds = gap_seconds
-        local = is_loopback(httpx.URL(url).host)
         self.http = httpx.AsyncClient(
             headers={"Authorization": f"Bearer {key}"} if key else None,
-            timeout=httpx.Timeout(gap_seconds, connect=CONNECT_SECONDS, pool=None),
-            # The caller limits the calls at a time.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
-            trust_env=not local,
-            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if local else True,
+            **client_options(url, gap_seconds),
             **options,
         )
 

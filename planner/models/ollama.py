@@ -11,7 +11,8 @@ import json
 import os
 from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from functools import cached_property
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import anyio
@@ -23,7 +24,6 @@ from planner.errors import ConfigError, ContextExceeded, ModelError, ModelUnavai
 from planner.models import http
 from planner.models.base import ChatRequest, Message, PromptBefore, Reply, Written
 
-T = TypeVar("T", bound=BaseModel)
 DEFAULT_KEEP_ALIVE = "30m"
 DEFAULT_PORT = 11434
 _NANOSECONDS = 1e9
@@ -51,7 +51,8 @@ class ChatReply(ollama.ChatResponse):
 
 
 class OllamaClient(http.ServerClient):
-    """The connection to one server, whose chats have the fields that the official client's lack.
+    """The connection to one server: chats with the fields that the official client's `chat` lacks,
+    and that client (`api`) for everything else.
 
     `host` is what `OLLAMA_HOST` may hold (default: that variable, else `127.0.0.1:11434`). Raises
     `ConfigError` for a `host` that is not an address.
@@ -98,11 +99,19 @@ class OllamaClient(http.ServerClient):
         key = os.environ.get("OLLAMA_API_KEY")
         super().__init__(url, key, gap_seconds, base_url=url, follow_redirects=True)
 
-    async def told(self, what: str, kind: type[T], **about: str) -> T:
-        """What the server tells of itself, or of a model (`about`)."""
-        method = "POST" if about else "GET"
-        response = await self.http.request(method, f"/api/{what}", json=about or None)
-        return kind.model_validate_json(response.raise_for_status().content)
+    @cached_property
+    def api(self) -> ollama.AsyncClient:
+        return ollama.AsyncClient(self.url, **http.client_options(self.url, self.gap_seconds))
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        if "api" in vars(self):
+            await self.api.close()  # type: ignore[no-untyped-call]
+
+    async def version(self) -> str:
+        """The server's version, which the official client does not ask for."""
+        response = await self.http.get("/api/version")
+        return _Version.model_validate_json(response.raise_for_status().content).version
 
     async def chat_records(self, body: dict[str, Any]) -> AsyncGenerator[ChatReply]:
         """Yield the records of `POST /api/chat` as they arrive; `body` is the request's JSON.
@@ -284,14 +293,14 @@ async def installed(host: str | None) -> list[InstalledModel]:
         with _answering(client):
             models = [
                 InstalledModel(each.model, each.size or 0)
-                for each in (await client.told("tags", ollama.ListResponse)).models
+                for each in (await client.api.list()).models
                 if each.model and await _chats(client, each.model)
             ]
     return sorted(models, key=lambda each: each.size)
 
 
 async def _chats(client: OllamaClient, name: str) -> bool:
-    details = await client.told("show", ollama.ShowResponse, model=name)
+    details = await client.api.show(name)
     if details.capabilities is not None:
         return "completion" in details.capabilities
     return "bert" not in ((details.details and details.details.family) or "")  # before Ollama 0.6.4
@@ -302,8 +311,7 @@ async def memory(host: str | None, names: Collection[str]) -> int | None:
     `ModelUnavailable`."""
     async with OllamaClient(host) as client:
         with _answering(client):
-            running = await client.told("ps", ollama.ProcessResponse)
-            loaded = {each.model: each.size for each in running.models}
+            loaded = {each.model: each.size for each in (await client.api.ps()).models}
     sizes = [loaded.get(name) for name in set(names)]
     return None if None in sizes else sum(size or 0 for size in sizes)
 
@@ -320,7 +328,7 @@ async def unload(host: str | None, names: Collection[str], context_tokens: int) 
 def _answering(client: OllamaClient) -> Iterator[None]:
     try:
         yield
-    except (OSError, httpx.HTTPError, ValueError) as error:
+    except (OSError, httpx.HTTPError, ollama.ResponseError, ValueError) as error:
         raise ModelUnavailable(
             f"Ollama does not answer as it should at {client.url} ({error}); {client.advice}"
         ) from error
@@ -339,10 +347,12 @@ async def probe(host: str | None = None) -> OllamaServer | None:
     async with OllamaClient(host) as client:
         with (
             anyio.move_on_after(http.PROBE_SECONDS),
-            contextlib.suppress(OSError, httpx.HTTPError, ValueError),
+            contextlib.suppress(
+                OSError, httpx.HTTPError, ollama.ResponseError, ValueError, TypeError
+            ),
         ):
-            version = (await client.told("version", _Version)).version
-            listed = await client.told("tags", ollama.ListResponse)
+            version = await client.version()
+            listed = await client.api.list()
             names = tuple(model.model for model in listed.models if model.model)
             return OllamaServer(url=client.url, version=version, models=names)
     return None
