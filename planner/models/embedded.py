@@ -190,6 +190,9 @@ class EmbeddedModel:
                 f"The worker of {self.name} cannot be started ({self._command[0]}): {error}"
             ) from error
         client = _Client("http://127.0.0.1", key=api_key, gap_seconds=SILENCE_SECONDS)
+        # It closes a connection after a reply without announcing it; a kept one would break the
+        # next call.
+        client.http.headers["Connection"] = "close"
         size = self.context_tokens
         model = OpenAIModel(self.name, client, context_tokens=size, on_read=self._reads)
         worker = _Worker(process, model, log)
