@@ -1,7 +1,7 @@
 """The questions to a run's models: each with its prompt, its schema, and the longest reply."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from pydantic import create_model
@@ -196,10 +196,8 @@ class Asker:
         fast: bool = False,
     ) -> T:
         """What a reply says that is an object with only this value."""
-        field: dict[str, Any] = {name: (shape, ...)}
-        reply = create_model("Reply", __base__=protocol.Wire, **field)
         closed = schemas.closed(**{name: schema})
-        said = await self.calls.ask(role, question, closed, reply, max_tokens, fast)
+        said = await self.calls.ask(role, question, closed, _only(name, shape), max_tokens, fast)
         value: T = getattr(said, name)
         return value
 
@@ -339,6 +337,13 @@ class Asker:
         schema = schemas.formatted(data_schema)
         reply = await self._uncut("format", question, schema, protocol.Formatted, REPLY_TOKENS)
         return reply.data
+
+
+@cache
+def _only(name: str, shape: Any) -> type[protocol.Wire]:
+    """A reply that is an object with one value of this type."""
+    field: dict[str, Any] = {name: (shape, ...)}
+    return create_model("Reply", __base__=protocol.Wire, **field)
 
 
 def _unmarked(value: Any) -> Any:

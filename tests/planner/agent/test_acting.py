@@ -701,7 +701,7 @@ async def test_an_id_of_an_entry_that_has_nothing_of_the_request_is_written_agai
     takes = {"type": "array", "items": {"type": "string"}} if several else {"type": "string"}
     name = "event_ids" if several else "event_id"
     schema = {"type": "object", "properties": {name: takes, "guest": {"type": "string"}}}
-    pool.specs[3] = ADD_GUEST.model_copy(update={"input_schema": schema})
+    pool.specs[3] = ToolSpec.model_validate(ADD_GUEST.model_dump() | {"input_schema": schema})
     given: list[dict[str, Any]] = [
         {"guest": "anna@example.com", name: [each] if several else each} for each in ("24", "31")
     ]

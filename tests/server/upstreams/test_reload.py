@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
+import psutil
 import pytest
 from inline_snapshot import snapshot
 from replies import conclusion
@@ -38,7 +39,10 @@ def no_process_left(place: Place) -> Iterator[None]:
 
 
 def upstream_processes(place: Place) -> list[list[str]]:
-    commands = [each.cmdline() for each in place.processes()]
+    commands = []
+    for each in place.processes():
+        with suppress(psutil.Error):  # it has ended since
+            commands.append(each.cmdline())
     return [command for command in commands if "upstream_process" in " ".join(command)]
 
 
