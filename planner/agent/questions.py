@@ -197,7 +197,8 @@ class Asker:
     ) -> T:
         """What a reply says that is an object with only this value."""
         closed = schemas.closed(**{name: schema})
-        said = await self.calls.ask(role, question, closed, _only(name, shape), max_tokens, fast)
+        reply = _only(name, shape)  # type: ignore[arg-type]  # types are hashable
+        said = await self.calls.ask(role, question, closed, reply, max_tokens, fast)
         value: T = getattr(said, name)
         return value
 
