@@ -20,7 +20,7 @@ from ollama_replies import Hang
 from planted import ANSWER, CLASS, CONSTANT, VALUE
 from replies import found
 from scripted_ollama import ScriptedOllama
-from serving import LONG, Place, script_two_steps, text, upstream
+from serving import LONG, Place, script_two_steps, text, until, upstream
 
 from server.app import build
 from server.config_file import load_settings

@@ -29,7 +29,7 @@ from planted import ANSWER, CLASS, QUESTION
 from recorded import MADE, begun
 from replies import beside_record, conclusion, found, plan, second
 from scripted_ollama import Request, ScriptedOllama
-from serving import LONG, Caller, Place, connected, normalised, served, text
+from serving import LONG, Caller, Place, connected, normalised, served, text, until
 
 from planner import agent
 from planner.errors import ModelUnavailable, RequestError
@@ -919,6 +919,7 @@ async def interrupted_at_one_of_two(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: one.call("plan_and_answer", prompt=QUESTION))
             await ollama.arrived()
+            await until(lambda: bool(one.progress.meta))
             tasks.cancel_scope.cancel()
         yield one, two, one.progress.run_id
 
@@ -1209,6 +1210,7 @@ async def test_an_unrecorded_run_whose_call_is_cancelled_says_why_it_ended(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: caller.call("plan_and_answer", prompt=QUESTION))
             await ollama.arrived()
+            await until(lambda: bool(caller.progress.meta))
             tasks.cancel_scope.cancel()
         told = await caller.call("get_run", run_id=caller.progress.run_id)
     assert "_Status: cancelled: it was cut off, and is not recorded_" in text(told)
