@@ -256,6 +256,7 @@ async def test_a_call_that_was_cut_off_goes_on_when_it_is_made_again(
         async with anyio.create_task_group() as tasks:  # a host whose time limit is over
             tasks.start_soon(lambda: caller.call("plan_and_answer", prompt=QUESTION))
             await ollama.arrived()
+            await until(lambda: bool(caller.progress.meta))
             tasks.cancel_scope.cancel()
         run_id = caller.progress.run_id
         ollama.expect(found(ANSWER))
