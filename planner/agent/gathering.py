@@ -23,7 +23,15 @@ from planner.evidence.hits import Hit
 from planner.evidence.listing import is_path_of, paths_said
 from planner.evidence.outline import outline
 from planner.evidence.passages import file_text, of_file
-from planner.evidence.ranking import NOT_COMPARED, Alike, defined, named_in, ranked, undefined
+from planner.evidence.ranking import (
+    NOT_COMPARED,
+    Alike,
+    defined,
+    lines_with,
+    named_in,
+    ranked,
+    undefined,
+)
 from planner.evidence.search_terms import MAX_TERMS, absent, in_any_case, searches, spelled_out
 from planner.evidence.selection import (
     fitting,
@@ -304,7 +312,8 @@ class Gatherer:
         define one."""
         best = ranked(passages, question, " ".join(more), alike)
         names = named_in(passages, question)
-        top = [*valued(best, names), *foremost(best, names)]
+        having = (line for each in best for line in lines_with(each, names))
+        top = [*valued(having, names), *foremost(best, names)]
         missing = undefined(passages, top)[:MAX_TERMS]
         if not missing:
             return [], []

@@ -197,7 +197,7 @@ class Asker:
     ) -> T:
         """What a reply says that is an object with only this value."""
         closed = schemas.closed(**{name: schema})
-        reply = _only(name, shape)  # type: ignore[arg-type]  # types are hashable
+        reply = _reply_of(name, shape)  # type: ignore[arg-type]  # types are hashable
         said = await self.calls.ask(role, question, closed, reply, max_tokens, fast)
         value: T = getattr(said, name)
         return value
@@ -341,7 +341,7 @@ class Asker:
 
 
 @cache
-def _only(name: str, shape: Any) -> type[protocol.Wire]:
+def _reply_of(name: str, shape: Any) -> type[protocol.Wire]:
     """A reply that is an object with one value of this type."""
     field: dict[str, Any] = {name: (shape, ...)}
     return create_model("Reply", __base__=protocol.Wire, **field)

@@ -123,9 +123,10 @@ def entries(result: str) -> Sequence[str]:
 @lru_cache(maxsize=RESULTS_KEPT)
 def entries_within(result: str) -> Sequence[str]:
     """The entries of a list, also of one within objects, which may be a page of a longer one."""
+    if found := entries(result):
+        return found
     listed = only_list(value_of(result))
-    records = [json.dumps(each, ensure_ascii=False) for each in listed if isinstance(each, dict)]
-    return entries(result) or records
+    return [json.dumps(each, ensure_ascii=False) for each in listed if isinstance(each, dict)]
 
 
 def _outlined(text: str) -> Sequence[str]:

@@ -334,12 +334,6 @@ def defining_line(passage: Passage, name: str) -> Passage:
     return related(_line(passage, lines, next(defining, 0)), {name})
 
 
-def mentions(passage: Passage, names: set[str]) -> list[Passage]:
-    """The lines of a passage that have one of the names, one of each place within it."""
-    found = lines_with(passage, names)
-    return list({each.heading: each for each in reversed(found)}.values())[::-1]
-
-
 def lines_with(passage: Passage, names: set[str]) -> list[Passage]:
     """The lines of a passage that have one of the names, with what each is to them."""
     lines = passage.text.splitlines() if any(name in passage.text for name in names) else []

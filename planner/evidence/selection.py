@@ -24,7 +24,6 @@ from planner.evidence.ranking import (
     indentation,
     is_local,
     lines_with,
-    mentions,
     named_in,
     ranked,
     related,
@@ -92,42 +91,38 @@ def selected(
         _told(_with_next(each, after), passages, names, asked if each in counted_in else set())
         for each in order
     )
-    values = valued(best, names)
+    having = [line for each in best for line in lines_with(each, names)]
+    values = valued(having, names)
     defining = followed(passages, [*values, *top])
     if whole:
         used = list(dict.fromkeys(each for each, _ in defining))[:MAX_FOLLOWED]
     else:
         used = [defining_line(each, name) for each, name in defining[:MAX_FOLLOWED]]
-    lines = _mentions(best, names)[:MAX_MENTIONS]
+    lines = _mentions(having)[:MAX_MENTIONS]
     shown = fitting(chain(islice(told, TOP), values, used, lines, told), room, before)
     return [*map(worked_out, shown)]
 
 
-def valued(passages: Sequence[Passage], names: set[str]) -> list[Passage]:
-    """The first lines that give one of the names another name as its value, as in `timeout: float =
-    DEFAULT_TIMEOUT`: what that is stands elsewhere."""
-    if not names:
-        return []
+def valued(lines: Iterable[Passage], names: set[str]) -> list[Passage]:
+    """The first of these lines that give one of the names another name as its value, as in
+    `timeout: float = DEFAULT_TIMEOUT`: what that is stands elsewhere."""
     either = "|".join(map(re.escape, sorted(names)))
     sign = r"(:?=(?!=)|:|\?\?=?|\|\|=?)"
     given = re.compile(rf"(?<!\w)(?:{either})\b[\"']?(?:\s*:[^=,;]*?)?\s*{sign}(?=\s*([\w.]+))")
     found: dict[str, Passage] = {}
-    for passage in passages:
-        for line in lines_with(passage, names):
-            for by, value in given.findall(line.text):
-                name = value.rpartition(".")[2]
-                is_type = by == ":" and name[:1].isupper() and not name.isupper()
-                if is_name(name) and name not in names and not is_type:
-                    found.setdefault(name, line)
-        if len(found) >= MAX_VALUES:
+    for line in lines:
+        for by, value in given.findall(line.text):
+            name = value.rpartition(".")[2]
+            is_type = by == ":" and name[:1].isupper() and not name.isupper()
+            if is_name(name) and name not in names and not is_type:
+                found.setdefault(name, line)
+        if len({*found.values()}) == MAX_VALUES:
             break
-    return list(dict.fromkeys(found.values()))[:MAX_VALUES]
+    return list(dict.fromkeys(found.values()))
 
 
-def _mentions(passages: Sequence[Passage], names: set[str]) -> list[Passage]:
-    """The lines that have one of the names, one of each place; last those that stand in nothing,
-    such as imports."""
-    lines = [line for each in passages for line in mentions(each, names)]
+def _mentions(lines: Sequence[Passage]) -> list[Passage]:
+    """One of these lines of each place; last those that stand in nothing, such as imports."""
     places = {(line.source, line.heading): line for line in reversed(lines)}
     return sorted([*places.values()][::-1], key=lambda line: not line.heading)
 

@@ -160,7 +160,7 @@ def test_what_a_name_has_as_its_value_follows_it(line: str) -> None:
 
 @pytest.mark.parametrize("line", ["max_wait: FerryWait", "max_wait == TOLL", "max_wait = 3"])
 def test_a_type_or_a_comparison_is_no_value(line: str) -> None:
-    assert valued(passages(ferry=line), {"max_wait"}) == []
+    assert valued([Passage(source="ferry.py", first=1, last=1, text=line)], {"max_wait"}) == []
 
 
 def test_what_a_passage_defines_says_more_than_what_it_mentions() -> None:
