@@ -1,5 +1,6 @@
 """Runs longer than their context: what is put in short, and what can be seen again."""
 
+import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -11,6 +12,7 @@ from scripted_ollama import FULL, Request, ScriptedOllama
 from serving import LONG, Place, text
 
 from planner.tools import Outcome, ToolResult
+from server.mcp import progress_stream
 
 pytestmark = pytest.mark.anyio
 
@@ -93,8 +95,9 @@ def rebuilt(before: Request, after: Request) -> bool:
     indirect=True,
 )
 async def test_fifty_iterations_stay_within_the_context(
-    place: Place, ollama: ScriptedOllama
+    place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(progress_stream, "MAX_BACKLOG", sys.maxsize)  # every event is looked at
     async with place.client() as caller:
         result = await caller.call(
             "plan_and_answer",
