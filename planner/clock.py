@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 
 import anyio
 
@@ -35,6 +36,11 @@ class Clock:
                 self._open.pop()
 
     @property
+    def seconds_left(self) -> float:
+        """The seconds until the first limit that is in force."""
+        return min((seconds for seconds, _ in self._open), default=inf) - self.seconds
+
+    @property
     def expired(self) -> bool:
         """Whether a limit that is in force has been reached."""
         return any(scope.cancel_called for _, scope in self._open)
@@ -64,5 +70,5 @@ class Clock:
 
     def _set_deadlines(self) -> None:
         for seconds, scope in self._open:
-            left = float("inf") if self._holds else seconds - self.seconds
+            left = inf if self._holds else seconds - self.seconds
             scope.deadline = anyio.current_time() + left

@@ -117,7 +117,7 @@ class _Run:
         self._approver = approver
         tools = list(pool.tools())
         self.ranking = ranking = Ranking(permitted(tools, policy), models.encoder)
-        calls = ModelCalls(models, Prompts(ranking.tools), state, self.emit)
+        calls = ModelCalls(models, Prompts(ranking.tools), state, self.emit, clock)
         self.asker = asker = Asker(calls, ranking.tools)
         self.caller = Caller(pool, tools, asker, self.approve, clock)
         self.gatherer = gatherer = Gatherer(self.caller)

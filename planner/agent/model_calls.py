@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from planner.checks import replies
+from planner.clock import Clock
 from planner.errors import ContextExceeded, InvalidReply
 from planner.events import (
     ASIDE,
@@ -43,6 +44,8 @@ ANSWERS: tuple[Role, ...] = ("overview", "answer", "repair", "conclude")
 DELTA_CHARACTERS = 24
 """The length of a piece of an answer that is shown: some words."""
 REPLY_TOKENS = 700
+SECONDS_AFTER_PROSE = 1.0
+"""Until the time limit, for what code does with the reply."""
 THINKING_SHARE, LARGE_THINKING_SHARE = 0.25, 0.5
 """The share of the context that a model gets for its thoughts, once it was seen to think; and once
 they were cut off."""
@@ -101,12 +104,18 @@ class ModelCalls:
     """The calls of one run. Each is a `ModelCalled` event with its cost."""
 
     def __init__(
-        self, models: Models, prompts: Prompts, state: RunState, emit: Callable[[Event], None]
+        self,
+        models: Models,
+        prompts: Prompts,
+        state: RunState,
+        emit: Callable[[Event], None],
+        clock: Clock,
     ) -> None:
         self.models = models
         self.prompts = prompts
         self.state = state
         self.emit = emit
+        self.clock = clock
         self.estimates = {id(models.fast): TokenEstimate(), id(models.full): TokenEstimate()}
         self.thinking_room: dict[int, int] = {}
         """The tokens that replies get besides for thoughts, by the model that was seen to think."""
@@ -157,18 +166,30 @@ class ModelCalls:
         schema: Schema | None,
         max_tokens: int,
         model: ChatModel | None = None,
+        enough: Callable[[str], bool] | None = None,
     ) -> Reply:
         """One question to a model. It is asked once more, with more room for them, if thoughts that
-        it could not be kept from took what its reply was to have."""
+        it could not be kept from took what its reply was to have. `enough` is as in
+        `ChatRequest`."""
         model = model or self.models.full
         while True:
-            reply = await self._call(role, question, schema, max_tokens, model)
+            reply = await self._call(role, question, schema, max_tokens, model, enough)
             said = replies.after_thoughts(reply.text)
             thought = reply.thinking_tokens > 0 or len(said) < len(reply.text)
             cut = reply.finish == "length"
             more = thought and self._make_thinking_room(model, cut)
             if not (more and cut):
                 return reply.model_copy(update={"text": replies.without_end(said)})
+
+    async def prose(self, role: Role, question: str, max_tokens: int) -> Reply:
+        """A reply in plain text, which may say less than all: it ends when it repeats itself, and
+        before the time is over."""
+
+        def is_enough(reply: str) -> bool:
+            over = self.clock.seconds_left < SECONDS_AFTER_PROSE
+            return over or replies.repeats_itself(replies.after_thoughts(reply))
+
+        return await self.chat(role, question, None, max_tokens, enough=is_enough)
 
     def _make_thinking_room(self, model: ChatModel, cut: bool) -> bool:
         """Give a model that was seen to think room for it; whether it is more than before."""
@@ -187,7 +208,13 @@ class ModelCalls:
         return True
 
     async def _call(
-        self, role: Role, question: str, schema: Schema | None, max_tokens: int, model: ChatModel
+        self,
+        role: Role,
+        question: str,
+        schema: Schema | None,
+        max_tokens: int,
+        model: ChatModel,
+        enough: Callable[[str], bool] | None,
     ) -> Reply:
         """One model call that fits the context: room is made until it does."""
         estimate = self.estimates[id(model)]
@@ -199,7 +226,13 @@ class ModelCalls:
                 try:
                     draft = Draft(self.emit, schema is None) if role in ANSWERS else None
                     reply = await model.chat(
-                        ChatRequest(messages, schema=schema, max_tokens=longest, on_text=draft)
+                        ChatRequest(
+                            messages,
+                            schema=schema,
+                            max_tokens=longest,
+                            on_text=draft,
+                            enough=enough,
+                        )
                     )
                     break
                 except ContextExceeded:

@@ -29,6 +29,8 @@ _LEXEME = re.compile(
 )
 _UNOPENED = re.compile(r"^[ ]*</think>\s+", re.MULTILINE)
 """The end of thoughts that a chat template has begun in the prompt."""
+MIN_REPEATED = 160
+"""Characters: a list or a comparison may have long phrases in common."""
 _PYTHON = {"None": "null", "True": "true", "False": "false"}
 _NULL = ("null", "none")
 _EXPLAINED = re.compile(r"[`'\"*.)]*(?:\Z|\s*[(:;\n—–]|\s-\s)")
@@ -54,6 +56,13 @@ def after_thoughts(text: str) -> str:
 def without_end(text: str) -> str:
     """A reply without the control token that a server has left at its end."""
     return _TOKEN_AT_END.sub("", text)
+
+
+def repeats_itself(text: str) -> bool:
+    """Whether the end of a text stands in it before, as when a model says the same again and
+    again."""
+    end, before = text[-MIN_REPEATED:], text[:-MIN_REPEATED]
+    return len(end) == MIN_REPEATED and end in before
 
 
 def json_in(text: str, schema: Schema, called: str | None = None) -> str | None:

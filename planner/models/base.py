@@ -3,6 +3,7 @@
 A tool result reaches the model only as a message of the list given here.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os.path import commonprefix
@@ -30,6 +31,8 @@ class ChatRequest:
     """The reply's text is JSON of this JSON Schema."""
     on_text: Callable[[str], None] | None = None
     """Receives the text piece by piece while it is written."""
+    enough: Callable[[str], bool] | None = None
+    """Whether the text so far is enough: the reply then ends there (`finish` is "length")."""
 
 
 class Reply(BaseModel, frozen=True):
@@ -56,18 +59,36 @@ class Written:
         self._request = request
         self._text: list[str] = []
         self._thought: list[str] = []
+        self._begun = time.monotonic()
+        self._first: float | None = None
 
     def add(self, text: str | None, thought: str | None) -> None:
         if thought:
             self._thought.append(thought)
+        if text or thought:
+            self._first = self._first or time.monotonic()
         if text:
             self._text.append(text)
             if self._request.on_text is not None:
                 self._request.on_text(text)
 
     @property
+    def is_enough(self) -> bool:
+        return self._request.enough is not None and self._request.enough("".join(self._text))
+
+    @property
     def pieces(self) -> int:
         return len(self._text) + len(self._thought)
+
+    @property
+    def prefill_seconds(self) -> float:
+        """The seconds until the reply began, by our own clock."""
+        return (self._first or time.monotonic()) - self._begun
+
+    @property
+    def decode_seconds(self) -> float:
+        """The seconds since then."""
+        return time.monotonic() - (self._first or time.monotonic())
 
     @property
     def thought(self) -> str:

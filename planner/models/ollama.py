@@ -213,12 +213,14 @@ class OllamaModel:
             async for record in records:
                 written.add(record.message.content, record.message.thinking)
                 last = record
+                if written.is_enough:
+                    break
         if last is None or not (last.done or written.pieces):
             raise ModelError(
                 f"{self._client.at} ended the reply of `{self.name}` before it began; see the "
                 "server's log."
             )
-        if not last.done:  # Ollama has ended a reply that repeats itself, without a last record
+        if not last.done:  # Ollama also ends one that repeats itself without a last record
             last = last.model_copy(update={"done_reason": "length", "eval_count": written.pieces})
         counted = _plausible(last.prompt_eval_count, MAX_TOKENS)
         if counted is not None:  # 0.5.4 cuts a prompt in spite of `truncate: false`
@@ -228,6 +230,11 @@ class OllamaModel:
             # A model that cannot stop thinking replies nothing under a schema while it is told to.
             self._think = "low" if think is False else None
         generated = _plausible(last.eval_count, MAX_TOKENS) or 0
+        if last.done:
+            prefill_seconds = _seconds(last.prompt_eval_duration)
+            decode_seconds = _seconds(last.eval_duration)
+        else:
+            prefill_seconds, decode_seconds = written.prefill_seconds, written.decode_seconds
         return self._before.reply(
             messages,
             written.text,
@@ -237,8 +244,8 @@ class OllamaModel:
             generated_tokens=generated,
             thinking_tokens=written.thinking_tokens(generated, cut),
             load_seconds=_seconds(last.load_duration),
-            prefill_seconds=_seconds(last.prompt_eval_duration),
-            decode_seconds=_seconds(last.eval_duration),
+            prefill_seconds=prefill_seconds,
+            decode_seconds=decode_seconds,
         )
 
     async def load(self) -> None:

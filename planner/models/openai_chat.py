@@ -8,7 +8,6 @@ leniently, checks it and has it corrected once.
 
 import contextlib
 import json
-import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -299,8 +298,6 @@ class OpenAIModel:
         finish: str | None = None
         usage = _Usage()
         timings: _Timings | None = None
-        begun = time.monotonic()
-        first: float | None = None
         async with contextlib.aclosing(self._client.chunks(body)) as chunks:
             async for chunk in chunks:
                 usage, timings = chunk.usage or usage, chunk.timings or timings
@@ -308,15 +305,15 @@ class OpenAIModel:
                     self._on_read(read.processed, read.total)
                 for choice in (chunk.choices or [])[:1]:
                     finish = choice.finish_reason or finish
-                    first = first or (time.monotonic() if choice.text or choice.thought else None)
                     written.add(choice.text, choice.thought)
+                if written.is_enough:
+                    finish = "length"
+                    break
         if finish is None:
             raise ModelError(
                 f"{self._client.at} ended the reply of `{self.name}` before it was complete; see "
                 "its log, and try again."
             )
-        ended = time.monotonic()
-        begins = first or ended
         counted = _told(usage.prompt_tokens)
         if counted is not None:
             self._client.check_whole(self.name, messages, counted, self.context_tokens)
@@ -337,8 +334,8 @@ class OpenAIModel:
             finish="length" if finish == "length" else "stop",
             generated_tokens=generated,
             thinking_tokens=written.thinking_tokens(generated, finish == "length"),
-            prefill_seconds=timings.prompt_ms / 1000 if timings else begins - begun,
-            decode_seconds=timings.predicted_ms / 1000 if timings else ended - begins,
+            prefill_seconds=timings.prompt_ms / 1000 if timings else written.prefill_seconds,
+            decode_seconds=timings.predicted_ms / 1000 if timings else written.decode_seconds,
         )
 
     async def load(self) -> None:

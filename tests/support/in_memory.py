@@ -13,6 +13,7 @@ from scripted_ollama import usual_reply
 from serving import LONG
 
 from planner import agent
+from planner.clock import Clock
 from planner.events import Event, Role, RunContinued
 from planner.evidence.tool_ranking import MAX_SHOWN
 from planner.inbox import Inbox
@@ -149,6 +150,11 @@ class ScriptedModel:
 
     async def chat(self, request: ChatRequest) -> Reply:
         reply: Reply = await self.answer(self.name, request.messages, request.schema)
+        if request.enough:
+            words = re.findall(r"\S+\s*", reply.text)
+            for number in range(1, len(words)):
+                if request.enough(said := "".join(words[:number])):
+                    return reply.model_copy(update={"text": said, "finish": "length"})
         return reply
 
     async def load(self) -> None:
@@ -323,6 +329,7 @@ async def planned(
     approver: Approver = refuse,
     inbox: Inbox | None = None,
     encoder: Encoder | None = None,
+    clock: Clock | None = None,
     **request: Any,
 ) -> Ran:
     """Run a request whose models say these turns, every one of them."""
@@ -335,6 +342,7 @@ async def planned(
             pool,
             events.append,
             approver,
+            clock=clock,
             inbox=inbox,
         )
     assert script.turns == [], "not everything of the script was said"

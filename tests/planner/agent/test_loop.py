@@ -34,7 +34,8 @@ from serving import Place, text
 from planner import protocol
 from planner.agent.model_calls import REPLY_TOKENS, Draft
 from planner.agent.questions import MAX_SECOND_READING_CHARS
-from planner.agent.reading import MAY_LACK, NO_LINE
+from planner.agent.reading import MAY_LACK, NO_LINE, NOT_ALL_READ
+from planner.clock import Clock
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import (
     AnswerDelta,
@@ -670,6 +671,47 @@ async def test_a_long_answer_that_says_nothing_is_read_as_a_short_one(
     )
     assert [role for role, _ in ran.roles] == ["overview", "answer"]
     assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
+
+
+async def test_a_long_answer_that_repeats_itself_ends_there(pool: DictionaryPool) -> None:
+    item = f"- {PROSE} {CONSTANT} is {VALUE}, which is what `run` returns to those who call it.\n"
+    ran = await planned(
+        *(brief("long answer", "phoenix"), Unconstrained(item * 5), second(f"It is {VALUE}.")),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+    )
+    assert ran.state.answer == item.strip()
+    (overview,) = [call for call in ran.state.ledger if call.role == "overview"]
+    assert len(item) < len(overview.reply) < 3 * len(item)
+
+
+async def test_of_a_long_answer_that_takes_too_long_there_is_what_was_written(
+    pool: DictionaryPool,
+) -> None:
+    class Ending(Clock):
+        """Of its seconds only a few words are left."""
+
+        words = 0
+
+        @property
+        def seconds_left(self) -> float:
+            self.words += 1
+            return 5.0 if self.words < 30 else 0.5
+
+    more_files(pool)
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        Unconstrained(f"{PROSE}\n{CONSTANT} is {VALUE}." + " And so on." * 20),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+        reply_fields={"decode_seconds": 60.0},
+        limits=Limits(seconds=120),
+        clock=Ending(),
+    )
+    assert ran.state.answer.startswith(PROSE)
+    assert len(ran.state.answer) < 2 * len(PROSE)
+    assert (ran.state.status, ran.state.reason) == ("partial", NOT_ALL_READ)
 
 
 async def test_a_long_answer_of_which_something_is_left_out_may_lack_something(

@@ -456,6 +456,16 @@ async def test_cancel_closes_the_request(
     assert (await model.chat(ChatRequest([user("x")], max_tokens=9))).text == "Fine."
 
 
+async def test_a_reply_ends_where_it_is_enough(ollama: ScriptedOllama, model: OllamaModel) -> None:
+    ollama.expect(Hang(after="One two three four "))
+    request = ChatRequest([user("x")], max_tokens=9, enough=lambda text: "three" in text)
+    reply = await model.chat(request)
+    assert (reply.text.split()[:3], reply.finish) == (["One", "two", "three"], "length")
+    assert reply.generated_tokens > 0
+    assert reply.prefill_seconds > 0
+    assert await hung_up(ollama.requests[0])
+
+
 async def test_failing_listener_closes_the_request(
     ollama: ScriptedOllama, model: OllamaModel
 ) -> None:

@@ -143,6 +143,15 @@ def echo() -> Iterator[ScriptedOpenAI]:
         yield server
 
 
+async def test_a_reply_ends_where_it_is_enough(server: ScriptedOpenAI) -> None:
+    server.expect(Hang(after="One two three four "))
+    request = ChatRequest([user("x")], max_tokens=9, enough=lambda text: "three" in text)
+    async with model_of(server) as model:
+        reply = await model.chat(request)
+    assert (reply.text.split()[:3], reply.finish) == (["One", "two", "three"], "length")
+    assert await hung_up(server.requests[0])
+
+
 @settings(max_examples=40)
 @given(st.text(min_size=1))
 def test_any_text_goes_there_and_back_unchanged(echo: ScriptedOpenAI, said: str) -> None:
