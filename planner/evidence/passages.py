@@ -48,6 +48,8 @@ _NUMBER = re.compile(r"\s+(\d{1,7})\t|\s*(\d{1,7})→")
 """The number of a line, as `cat -n` and editors write it."""
 _COUNTED = re.compile(r"\[.*\]\n[ \t]*")
 """A line in brackets, with an empty one below it."""
+_COMMENT = "/*"
+"""What a block comment begins with, in most languages."""
 _MARK = re.compile(r"(#{1,6}|={1,6}) ")
 _UNDERLINE = re.compile(r"([=\-~^\"'#*+.])\1{2,}")
 
@@ -62,7 +64,7 @@ def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
     """The passages of a file, in their order."""
     lines = [_OTHER_ENDS.sub(" ", _readable(line)).rstrip() for line in split_lines(text)]
     marked = path.lower().endswith((".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc"))
-    units = _sections(lines) if marked else _divided(lines, 0, len(lines) - 1, ())
+    units = _sections(lines) if marked else _divided(_flat(lines), 0, len(lines) - 1, ())
     passages = []
     for unit in units:
         body = lines[unit.first : unit.last + 1]
@@ -78,6 +80,27 @@ def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
                 )
             )
     return passages
+
+
+def _flat(lines: Sequence[str]) -> list[str]:
+    """The lines, with those of a block comment as deep as its first one, and none of them blank: it
+    is one piece, and leads to what stands below it."""
+    flat: list[str] = []
+    begun: list[str] = []
+    for line in lines:
+        if begun or _is_comment(line):
+            begun.append(line)
+        else:
+            flat.append(line)
+        if begun and "*/" in line:
+            indent = begun[0][: -len(begun[0].lstrip())]
+            flat += (indent + _COMMENT.ljust(len(each) - len(indent), "*") for each in begun)
+            begun = []
+    return flat + begun  # what has no end is no comment
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip().startswith(_COMMENT)
 
 
 def _readable(line: str) -> str:
@@ -218,7 +241,8 @@ def _chunks(lines: Sequence[str], first: int, last: int) -> Iterator[tuple[int, 
             continue
         goes_on = _GOES_ON.fullmatch(line) or (above and _within(line, above))
         begins = _depth(line) == depth and not goes_on
-        apart = deep or end < number - 1
+        leads = _is_comment(line) and not _is_comment(lines[number - 1])
+        apart = deep or leads or end < number - 1
         if start >= 0 and begins and apart:
             yield start, end
         if start < 0 or (begins and apart):

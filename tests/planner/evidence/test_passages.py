@@ -161,6 +161,22 @@ def test_what_leads_to_a_class_stands_with_it() -> None:
     assert "# What leads to a class stands with it.\n@register\nclass First(Base):" in first.text
 
 
+def test_a_comment_with_blank_lines_stands_with_what_it_leads_to() -> None:
+    members = [
+        f"    /**\n    {name} of the gate.\n\n      As it is told:\n\n    @default "
+        f"{number * 'very '}wide\n    */\n    {name}?: number;\n"
+        for number, name in enumerate(["width", "height", "depth", "weight", "colour", "age"], 9)
+    ]
+    divided = of_file("gate.d.ts", "export type Gate = {\n" + "".join(members) + "};\n")
+    assert len(divided) > 2
+    for member in members:
+        assert sum(member.strip() in each.text for each in divided) == 1
+
+
+def test_what_has_no_end_is_no_comment() -> None:
+    assert [each.text for each in of_file("a.ignore", "/*.log\n\n/*.tmp\n")] == ["/*.log\n\n/*.tmp"]
+
+
 def test_small_neighbours_are_put_together() -> None:
     head = holding(of_file("a.py", PYTHON), "LIMIT = 41")
     assert (head.first, "import os" in head.text, head.heading) == (1, True, "")
