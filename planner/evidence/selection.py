@@ -54,6 +54,9 @@ MAX_LISTED = 40
 """Names of functions of one definition."""
 MAX_USERS = 6
 """Users of a definition that are named beside it."""
+MIN_COPIED = 60
+"""Characters of a text that says the same wherever it stands; a line may be about something else
+there."""
 MAX_GAP = 3
 """Lines between two units of one definition, all of them blank."""
 
@@ -284,11 +287,13 @@ def fitting(
     passages: Iterable[Passage], room: int, before: Sequence[Passage] = ()
 ) -> list[Passage]:
     """The first of the passages that fit; a few long ones are passed over for shorter ones, and
-    those within one that is shown are left out."""
+    those within one that is shown, or of the same text, are left out."""
     shown: list[Passage] = []
+    said: set[str] = set()
     over = 0
     for passage in passages:
-        if any(passage.within(each) for each in (*before, *shown)):
+        text = " ".join(passage.text.split())
+        if any(passage.within(each) for each in (*before, *shown)) or text in said:
             continue
         if _size(passage) > room:
             over += 1
@@ -297,4 +302,6 @@ def fitting(
             continue
         shown.append(passage)
         room -= _size(passage)
+        if len(text) >= MIN_COPIED:
+            said.add(text)
     return shown

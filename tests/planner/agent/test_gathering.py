@@ -11,6 +11,7 @@ from replies import found, nowhere, plan, second, words
 
 from planner.agent.gathering import MAX_COMPARED, MAX_COMPARED_CHARS, MAX_FILES
 from planner.checks.citations import evidence
+from planner.evidence.best_files import MIN_COPIED
 from planner.evidence.hits import Hit, as_passages, of_search
 from planner.evidence.search_terms import searches
 from planner.models.encoder import Likeness
@@ -230,6 +231,22 @@ async def test_the_best_files_are_read_whole_and_no_more_than_a_few() -> None:
     assert len(read(ran)) == MAX_FILES
     best, *_ = ran.state.passages
     assert (best.source, "return WIDTH_OF_GATES" in best.text) == ("src/gates.py", True)
+
+
+async def test_of_a_file_and_its_copies_one_is_read_first_and_shown() -> None:
+    body = "".join(
+        f"\ndef open_gate_{number}(name: str) -> int:\n    # The width that {number} gates have.\n"
+        f"    return width_of_gate({number}) + len(name) + len('what open_gate returns')\n"
+        for number in range(MIN_COPIED)
+    )
+    built = {f"dist/gates.{each}": f"{each} = 1\n{body}" for each in ("cjs", "esm", "umd")}
+    others = {f"lib/part_{number}.py": "open = 1  # what to return\n" for number in range(5)}
+    ran = await gathered(pool_of(built | others))
+    first, *further = read(ran)
+    assert (first, {*further}) == ("dist/gates.cjs", {*others})
+    texts = [" ".join(each.text.split()) for each in ran.state.passages]
+    assert len([text for text in texts if "what open_gate returns" in text]) > 1
+    assert len({*texts}) == len(texts)
 
 
 async def test_a_file_that_cannot_be_read_leaves_its_lines() -> None:
