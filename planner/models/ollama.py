@@ -30,11 +30,8 @@ _NANOSECONDS = 1e9
 
 _SCHEMA_REFUSED = ("json schema", "grammar", "invalid format", "number of repetitions")
 _RUNNER_ENDED = ("unexpectedly stopped", "process has terminated", "process no longer running")
-
-
 MAX_TOKENS, MAX_NANOSECONDS = 10**9, 10**18
 """The largest counts of a server; a higher or negative one is wrong."""
-
 
 Think = Literal["low"] | Literal[False] | None
 """How much a model is asked to think; None says nothing of it."""
@@ -221,7 +218,13 @@ class OllamaModel:
                 "server's log."
             )
         if not last.done:  # Ollama also ends one that repeats itself without a last record
-            last = last.model_copy(update={"done_reason": "length", "eval_count": written.pieces})
+            told = {
+                "done_reason": "length",
+                "eval_count": written.pieces,
+                "prompt_eval_duration": round(written.prefill_seconds * _NANOSECONDS),
+                "eval_duration": round(written.decode_seconds * _NANOSECONDS),
+            }
+            last = last.model_copy(update=told)
         counted = _plausible(last.prompt_eval_count, MAX_TOKENS)
         if counted is not None:  # 0.5.4 cuts a prompt in spite of `truncate: false`
             self._client.check_whole(self.name, messages, counted, self.context_tokens)
@@ -230,11 +233,6 @@ class OllamaModel:
             # A model that cannot stop thinking replies nothing under a schema while it is told to.
             self._think = "low" if think is False else None
         generated = _plausible(last.eval_count, MAX_TOKENS) or 0
-        if last.done:
-            prefill_seconds = _seconds(last.prompt_eval_duration)
-            decode_seconds = _seconds(last.eval_duration)
-        else:
-            prefill_seconds, decode_seconds = written.prefill_seconds, written.decode_seconds
         return self._before.reply(
             messages,
             written.text,
@@ -244,8 +242,8 @@ class OllamaModel:
             generated_tokens=generated,
             thinking_tokens=written.thinking_tokens(generated, cut),
             load_seconds=_seconds(last.load_duration),
-            prefill_seconds=prefill_seconds,
-            decode_seconds=decode_seconds,
+            prefill_seconds=_seconds(last.prompt_eval_duration),
+            decode_seconds=_seconds(last.eval_duration),
         )
 
     async def load(self) -> None:
