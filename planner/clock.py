@@ -28,12 +28,13 @@ class Clock:
     def limit(self, seconds: float) -> Iterator[anyio.CancelScope]:
         """A scope that is cancelled when the run has taken so many seconds."""
         with anyio.CancelScope() as scope:
-            self._open.append((seconds, scope))
+            entry = (seconds, scope)
+            self._open.append(entry)
             self._set_deadlines()
             try:
                 yield scope
             finally:
-                self._open.pop()
+                self._open.remove(entry)  # not always the last: calls are made side by side
 
     @property
     def seconds_left(self) -> float:
