@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from in_memory import DictionaryPool, Fast, Hangs, planned
 from inline_snapshot import snapshot
 from ollama_replies import Drop
 from replies import found, nowhere, second
@@ -13,7 +14,7 @@ from serving import Place, text
 
 from planner.checks.claims import both
 from planner.evidence.items import in_turn
-from planner.protocol import Brief
+from planner.protocol import Brief, Limits
 
 pytestmark = pytest.mark.anyio
 
@@ -78,6 +79,22 @@ async def test_a_first_question_without_an_answer_leaves_the_request_as_a_whole(
     assert len(read) == 2
     newest = [each.rpartition("Passages for ")[2] for each in read]
     assert all("class Gull(Shorebird):" in each for each in newest)  # beside either question
+
+
+async def test_the_first_answer_stays_where_the_time_ends_the_second() -> None:
+    ran = await planned(
+        Fast(two_questions(FIRST, THEN)),
+        *(found("The base of Gull is Shorebird."), second("Shorebird")),
+        *(found("Shorebird is defined in birds/waders.py."), Hangs()),
+        pool=DictionaryPool(FILES),
+        prompt=BASE,
+        limits=Limits(seconds=3),
+    )
+    assert ran.state.answer.splitlines() == [
+        "The base of Gull is Shorebird.",
+        "Shorebird is defined in birds/waders.py.",
+    ]
+    assert ran.state.status == "partial"
 
 
 TWO = [

@@ -100,10 +100,12 @@ class Reader:
         self.forget()
         self.best.keep(found.final_answer, ONE_OF_TWO)
         await self.steps.start(rest, asks=True)
-        last = await self.read_for([name], wants, readings=1)
-        self.steps.end(success=last is not None, notes=self.best.text or "")
-        if self.best.text:
-            self.best.keep(both(found.final_answer, self.best.text), self.best.unsure)
+        try:
+            last = await self.read_for([name], wants, readings=1)
+            self.steps.end(success=last is not None, notes=self.best.text or "")
+        finally:  # also where a limit ends it
+            if self.best.text:
+                self.best.keep(both(found.final_answer, self.best.text), self.best.unsure)
         return self.best.certain() if last and last.success else None
 
     async def read_for(
