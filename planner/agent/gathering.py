@@ -8,10 +8,12 @@ has no files either, nothing can be gathered and a plan chooses the tools.
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from planner.agent.documentation import Documentation
 from planner.agent.file_listing import FileListing
+from planner.agent.in_time import in_time
 from planner.agent.tool_calls import Caller
 from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.results import empty
@@ -127,6 +129,21 @@ class Gatherer:
         stand in the prompt already are left out, unless it is to be read `afresh`. Empty where
         nothing was found or nothing can be searched."""
         first = len(self.state.iterations)
+        searched, found = await in_time(self.caller, partial(self._look_up, question, more, afresh))
+        self.candidates = found
+        shown = self._shown(found, self.state.passages)
+        if len(self.state.iterations) == first:  # all calls were made before
+            if not (shown and searched):
+                return []
+            self.caller.recall(searched)  # what it led to before stays as it is in the prompt
+        iteration = len(self.state.iterations) - 1
+        self.caller.emit(PassagesGathered(iteration=iteration, query=question, passages=shown))
+        return shown
+
+    async def _look_up(
+        self, question: str, more: Sequence[str], afresh: bool
+    ) -> tuple[Iteration | None, _Candidates]:
+        """The search or the listing that led to what was found for a question."""
         self.absent = []
         documented: list[Passage] = []
         if self.search:
@@ -150,15 +167,7 @@ class Gatherer:
             searched, passages = await self.files.passages(question, more)
             alike = await self._alike(passages, question, more)
         outlines = await self._outlines(passages, question)
-        self.candidates = _Candidates(question, more, alike, passages, documented, outlines, afresh)
-        shown = self._shown(self.candidates, self.state.passages)
-        if len(self.state.iterations) == first:  # all calls were made before
-            if not (shown and searched):
-                return []
-            self.caller.recall(searched)  # what it led to before stays as it is in the prompt
-        iteration = len(self.state.iterations) - 1
-        self.caller.emit(PassagesGathered(iteration=iteration, query=question, passages=shown))
-        return shown
+        return searched, _Candidates(question, more, alike, passages, documented, outlines, afresh)
 
     async def text(self, path: str) -> str | None:
         """A file as a whole; None where it cannot be read."""

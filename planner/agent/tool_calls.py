@@ -79,6 +79,8 @@ class Caller:
         self.emit = asker.emit
         self.guessed: list[Guess] = []
         """The arguments of the newest change that nobody had said."""
+        self.recalls_only = False
+        """Whether no further look-up is made, since the time for them is over."""
 
     async def look_up(self, tool: ToolSpec, value: str, purpose: str, topic: str = "") -> Iteration:
         """A call of the planner's own that looks up a value, with the defaults for everything else.
@@ -89,6 +91,8 @@ class Caller:
         """A call of the planner's own with these arguments, unless it was made before."""
         if earlier := repeats.repeated(self.state, tool, arguments):
             return earlier
+        if self.recalls_only:
+            return Iteration(-1, 0, tool.name, purpose, outcome=Outcome.TIMEOUT)
         self.emit(ToolSelected(tool=tool.name, prompt=purpose, by="lookup"))
         iteration = self.state.iterations[-1]
         await self.execute(iteration, tool, arguments)

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+import anyio
 import pytest
-from in_memory import LIST, SEARCH, DictionaryPool, Fast, Ran, Unconstrained, planned, spec
+from in_memory import LIST, READ, SEARCH, DictionaryPool, Fast, Ran, Unconstrained, planned, spec
 from replies import found, nowhere, plan, second, words
 
 from planner.agent.gathering import MAX_COMPARED, MAX_COMPARED_CHARS, MAX_FILES
@@ -17,7 +18,8 @@ from planner.evidence.search_terms import searches
 from planner.models.encoder import Likeness
 from planner.passage import Passage
 from planner.prompts.texts import passage
-from planner.tools import Outcome, ToolResult
+from planner.protocol import Limits
+from planner.tools import Outcome, ToolResult, ToolSpec
 
 pytestmark = pytest.mark.anyio
 
@@ -632,6 +634,34 @@ async def test_a_search_that_ends_at_a_limit_is_completed_word_by_word() -> None
     ran = await gathered(pool, "Which value has the scheduler?")
     assert "src/scheduler.py" in read(ran)
     assert not ran.state.answer.startswith("No file contains")
+
+
+class Stuck(DictionaryPool):
+    """Its second file cannot be read, nor refused."""
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        if arguments.get("path", "").startswith("stuck"):
+            await anyio.sleep_forever()
+        return await super().call(tool, arguments)
+
+
+@pytest.mark.parametrize(
+    ("tools", "named"),
+    [([SEARCH, READ_WHOLE], []), ([READ, LIST], [{"lists": "list_dir", "reads": "read_file"}])],
+)
+async def test_what_was_found_until_the_time_for_it_was_over_is_read(
+    tools: list[ToolSpec], named: list[dict[str, Any]]
+) -> None:
+    pool = Stuck({"gates.py": SOURCE, "stuck/other.py": SOURCE}, specs=tools)
+    ran = await planned(
+        *(*named, found(ANSWER), second(ANSWER)),
+        pool=pool,
+        prompt="What does open_gate return, in gates.py?",
+        limits=Limits(seconds=3),
+    )
+    assert "gates.py" in {each.source for each in ran.state.passages}
+    assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
+    assert ran.results[-1][1] is Outcome.TIMEOUT
 
 
 class Limited(DictionaryPool):
