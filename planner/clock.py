@@ -36,6 +36,18 @@ class Clock:
             finally:
                 self._open.remove(entry)  # not always the last: calls are made side by side
 
+    @contextmanager
+    def extended(self, seconds: float) -> Iterator[None]:
+        """Let the limits in force last until then, for what should not be cut off."""
+        before = self._open
+        self._open = [(max(seconds, until), scope) for until, scope in before]
+        self._set_deadlines()
+        try:
+            yield
+        finally:
+            self._open = before
+            self._set_deadlines()
+
     @property
     def seconds_left(self) -> float:
         """The seconds until the first limit that is in force."""

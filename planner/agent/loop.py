@@ -200,11 +200,10 @@ class _Run:
         self.best.forget()
         self.reader.forget()
         limit, ends_at = self.request.limits.seconds, self.state.part.ends_at
-        kept_back = self.budget.kept_back
         reason: str | None = None
         conclusion: Conclude | None = None
         try:
-            with self.clock.limit(ends_at - kept_back) as time_limit:
+            with self.clock.limit(ends_at - self.budget.kept_back) as time_limit:
                 found = await self.work()
                 if isinstance(found, list):
                     return found
@@ -226,7 +225,7 @@ class _Run:
             if not self.changes.wanted:  # what was found until then is read once
                 self.best.unsure = reason
             try:
-                with self.clock.limit(min(self.clock.seconds + kept_back, ends_at)):
+                with self.clock.limit(ends_at):
                     self.steps.take_steering()
                     conclusion = await self.asker.conclude()
             except ModelError as error:

@@ -257,8 +257,11 @@ class Asker:
         return await self._read_again("again", self.prompts.again(self.state), self.state.passages)
 
     async def _read_again(self, role: Role, question: str, passages: Sequence[Passage]) -> str:
-        schema = schemas.text(MAX_SECOND_READING_CHARS)
-        said = await self._only(role, question, "answer_again", str, schema, REPLY_TOKENS)
+        schema, part = schemas.text(MAX_SECOND_READING_CHARS), self.state.part
+        # It may take what is kept back for a conclusion: there is an answer, which waits for it.
+        until = 0.0 if part.request.data_schema else part.ends_at
+        with self.calls.clock.extended(until):
+            said = await self._only(role, question, "answer_again", str, schema, REPLY_TOKENS)
         return without_notes(lenient.whole(said, MAX_SECOND_READING_CHARS), passages)
 
     def _without_echo(self, said: Said, question: str) -> Said:

@@ -319,10 +319,12 @@ class Caller:
     async def change(
         self, iteration: Iteration, tool: ToolSpec, arguments: Arguments
     ) -> ToolResult:
-        """An approved call, made once. If no answer comes, the result says so. If the run is ended
-        from outside, the call stays open."""
+        """An approved call, made once. It may take the seconds that are kept back, since an answer
+        is worth more than a conclusion without it. If none comes, the result says so. If the run is
+        ended from outside, the call stays open."""
         try:
-            result = await self.sender.send(tool, arguments)
+            with self.clock.extended(self.state.part.ends_at):
+                result = await self.sender.send(tool, arguments)
         except anyio.get_cancelled_exc_class():
             if self.clock.expired:
                 cut_off = ToolResult(outcome=Outcome.TIMEOUT, text=repeats.UNKNOWN, answered=False)

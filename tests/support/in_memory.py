@@ -1,6 +1,7 @@
 """The planner's two outsides in memory: a scripted model and a pool over a dictionary of files."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,7 +54,10 @@ class Fast:
 
 @dataclass(frozen=True)
 class Hangs:
-    """No reply until the call is cancelled."""
+    """No reply until the call is cancelled, or for so many seconds."""
+
+    seconds: float = math.inf
+    then: dict[str, Any] | None = None
 
 
 USUAL: tuple[Role, ...] = ("brief", "again", "confirm", "words", "files", "query")
@@ -118,9 +122,11 @@ class Script:
             said = said.content
         if isinstance(said, Hangs):
             try:
-                await anyio.sleep_forever()
-            finally:
+                await anyio.sleep(said.seconds)
+            except anyio.get_cancelled_exc_class():
                 self.cancelled += 1
+                raise
+            said = said.then or {}
         if isinstance(said, Exception):
             raise said
         if isinstance(said, Unconstrained):

@@ -4,6 +4,7 @@ import json
 from datetime import date, timedelta
 from typing import Any
 
+import anyio
 import pytest
 from in_memory import ALLOWED, DictionaryPool, Fast, Ran, approve, planned, spec
 from inline_snapshot import snapshot
@@ -21,6 +22,7 @@ from replies import (
 from planner.agent.ending import MAY_BE_ORDER
 from planner.checks.guards.sources import candidates, not_named, unseen, without_guesses
 from planner.checks.guards.widening import siblings
+from planner.clock import Clock
 from planner.events import ApprovalAsked
 from planner.protocol import Limits
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
@@ -1427,3 +1429,27 @@ async def test_a_question_is_no_order_once_a_result_is_in_view() -> None:
     )
     plans = [asked.schema for asked in ran.asked if "steps" in str(asked.schema)]
     assert "write_file" not in str(plans)
+
+
+class Slow(DictionaryPool):
+    """Its changes take so long that a limit of time is reached meanwhile."""
+
+    async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+        if not tool.read_only:
+            await anyio.sleep(2.5)
+        return await super().call(tool, arguments)
+
+
+async def test_a_change_that_is_under_way_at_the_limit_gets_its_answer() -> None:
+    ran = await acted(
+        "Post 'Hi' in general",
+        steps(("Post it", "post")),
+        {"room": "general", "text": "Hi"},
+        conclusion("'Hi' was posted in general."),
+        pool=Slow({}, specs=[READ_ROOM, POST], results={"post": ["Posted."]}),
+        limits=Limits(seconds=100),
+        clock=Clock(spent=78.0),
+    )
+    assert ran.results == [("post", Outcome.SUCCESS, "Posted.")]
+    assert ran.state.answer.startswith('What was done:\n- post {"room": "general", "text": "Hi"}')
+    assert ran.state.reason == "the time limit of 100 s was reached"

@@ -1938,6 +1938,23 @@ async def test_a_model_that_hangs_to_the_end_leaves_what_was_found(pool: Diction
 # Faults
 
 
+async def test_a_conclusion_may_take_all_the_time_that_is_left(pool: DictionaryPool) -> None:
+    late = Hangs(seconds=1.5, then=conclusion(ANSWER))
+    ran = await planned(late, pool=pool, prompt=QUESTION, goal="conclude", limits=Limits(seconds=6))
+    assert ran.state.answer == ANSWER
+
+
+async def test_a_second_reading_may_take_what_is_kept_back(pool: DictionaryPool) -> None:
+    ran = await planned(
+        *(found(ANSWER), Hangs(seconds=2.5, then=second(ANSWER))),
+        pool=pool,
+        prompt=QUESTION,
+        limits=Limits(seconds=100),
+        clock=Clock(spent=78.0),
+    )
+    assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
+
+
 async def test_an_empty_request_is_refused(pool: DictionaryPool) -> None:
     with pytest.raises(RequestError):
         await planned(pool=pool, prompt=" \n")
