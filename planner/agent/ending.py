@@ -27,7 +27,7 @@ from planner.checks.grounding import (
     unsupported_data,
 )
 from planner.checks.guards.decisions import gives_up
-from planner.checks.lenient import only, sentences_in, text_of
+from planner.checks.lenient import CUT, only, sentences_in, text_of
 from planner.clock import Clock
 from planner.events import FinalStatus, RunFinished, StepConcluded
 from planner.prompts import Prompts
@@ -41,6 +41,7 @@ ANSWERING = ("answer", "conclude")
 OWN_WORDS = "many of its words are in none of the passages that were read"
 OWN_QUERY = "it was found by a query that the model wrote; check its conditions"
 """Half of these answers are right (docs/experiments.md, "Lists as tables")."""
+TOO_LONG = "its end is missing: it took too long to write"
 MAY_BE_ORDER = (
     "the request may also ask for a change, and nothing was changed; ask for the change by itself"
 )
@@ -218,6 +219,8 @@ class Ending:
         if self.best.unsure or missing:
             said = f"no result says {', '.join(missing)}"
             return Doubt(self.best.unsure or said, missing=missing)
+        if CUT in answer:
+            return Doubt(TOO_LONG)
         if not results(self.state).strip():
             return Doubt("nothing was looked up for it")
         if loose := unproved(self.state, answer):

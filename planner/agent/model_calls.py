@@ -1,14 +1,16 @@
 """A call of a model: under a schema, within the context; made again if its reply is unusable."""
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
+import anyio
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from planner.checks import replies
+from planner.checks import lenient, replies
 from planner.clock import Clock
 from planner.errors import ContextExceeded, InvalidReply
 from planner.events import (
@@ -44,8 +46,9 @@ ANSWERS: tuple[Role, ...] = ("overview", "answer", "repair", "conclude")
 DELTA_CHARACTERS = 24
 """The length of a piece of an answer that is shown: some words."""
 REPLY_TOKENS = 700
-SECONDS_AFTER_PROSE = 1.0
-"""Until the time limit, for what code does with the reply."""
+SECONDS_AFTER, SHARE_AFTER = 1.0, 0.2
+"""The seconds that are left when an answer which is being written ends, for what code does with it;
+at most this share of what is left when it is asked for."""
 THINKING_SHARE, LARGE_THINKING_SHARE = 0.25, 0.5
 """The share of the context that a model gets for its thoughts, once it was seen to think; and once
 they were cut off."""
@@ -65,7 +68,7 @@ class Draft:
     def __call__(self, text: str) -> None:
         self._reply += text
         said = replies.after_thoughts(self._reply)
-        answer, ended = (said, False) if self.prose else self._in_json(said)
+        answer, ended = (said, False) if self.prose else _answer_in(said)
         end = len(answer)
         while not ended and end and not (answer[end - 1] == " " or is_unspaced(answer[end - 1])):
             end -= 1  # whole words
@@ -75,17 +78,18 @@ class Draft:
             self.emit(AnswerDelta(text=answer[self._told : end], begins=self._told == 0))
             self._told = end
 
-    def _in_json(self, said: str) -> tuple[str, bool]:
-        """The answer so far, and whether the reply has ended."""
-        try:
-            begun = said[max(0, said.find("{")) :]  # a code fence may stand before it
-            reply = from_json(begun, allow_partial="trailing-strings")
-        except ValueError:  # the model's server does not hold the schema; it is asked once more
-            return "", False
-        answer = reply.get("final_answer") if isinstance(reply, dict) else None
-        if not isinstance(answer, str):
-            return "", False
-        return answer, said.rstrip().endswith("}")
+
+def _answer_in(said: str) -> tuple[str, bool]:
+    """The answer in JSON so far, and whether that has ended."""
+    try:
+        begun = said[max(0, said.find("{")) :]  # a code fence may stand before it
+        reply = from_json(begun, allow_partial="trailing-strings")
+    except ValueError:  # the model's server does not hold the schema; it is asked once more
+        return "", False
+    answer = reply.get("final_answer") if isinstance(reply, dict) else None
+    if not isinstance(answer, str):
+        return "", False
+    return answer, said.rstrip().endswith("}")
 
 
 def _read(
@@ -98,6 +102,18 @@ def _read(
         if found is not None:
             return shape.validate_json(found)
     return shape.validate_json(reply)
+
+
+def _begun(reply: str, schema: Schema, shape: type[T] | TypeAdapter[T]) -> T | None:
+    """The answer in a reply that was cut off, as far as its sentences are whole, with what the rest
+    of such a reply says; None where there is none."""
+    answer = lenient.cut_off(replies.up_to_repetition(_answer_in(reply)[0]))
+    if answer is None:
+        return None
+    rest = {"found_in": "results", "missing": None, "tool": None}
+    known = {name: value for name, value in rest.items() if name in schema["properties"]}
+    shape = shape if isinstance(shape, TypeAdapter) else TypeAdapter(shape)
+    return shape.validate_python({"final_answer": answer, **known})
 
 
 class ModelCalls:
@@ -149,7 +165,11 @@ class ModelCalls:
             except ValidationError as error:
                 wrong = error.errors()[0]
                 problem = ": ".join(filter(None, (".".join(map(str, wrong["loc"])), wrong["msg"])))
-                if reply.finish == "length":
+                if reply.finish != "stop":
+                    last = asked != question or reply.finish == "ended"
+                    begun = _begun(reply.text, schema, shape) if role in ANSWERS and last else None
+                    if begun is not None:
+                        return begun
                     problem, max_tokens = f"it was cut off ({problem})", 2 * max_tokens
                 self.guard("reply", f"{chosen.name}: {problem}")
                 asked = once_more(question, problem, schema)
@@ -182,14 +202,18 @@ class ModelCalls:
                 return reply.model_copy(update={"text": replies.without_end(said)})
 
     async def prose(self, role: Role, question: str, max_tokens: int) -> Reply:
-        """A reply in plain text, which may say less than all: it ends when it repeats itself, and
-        before the time is over."""
+        """A reply in plain text, which ends when it repeats itself."""
 
-        def is_enough(reply: str) -> bool:
-            over = self.clock.seconds_left < SECONDS_AFTER_PROSE
-            return over or replies.repeats_itself(replies.after_thoughts(reply))
+        def repeats(reply: str) -> bool:
+            return replies.repeats_itself(replies.after_thoughts(reply))
 
-        return await self.chat(role, question, None, max_tokens, enough=is_enough)
+        return await self.chat(role, question, None, max_tokens, enough=repeats)
+
+    def _until(self, role: Role) -> float:
+        """When a reply that may say less than all ends: before the time is over."""
+        left = self.clock.seconds_left
+        in_time = anyio.current_time() + max(left - SECONDS_AFTER, (1 - SHARE_AFTER) * left)
+        return in_time if role in (*ANSWERS, "facts") else math.inf
 
     def _make_thinking_room(self, model: ChatModel, cut: bool) -> bool:
         """Give a model that was seen to think room for it; whether it is more than before."""
@@ -232,6 +256,7 @@ class ModelCalls:
                             max_tokens=longest,
                             on_text=draft,
                             enough=enough,
+                            until=self._until(role),
                         )
                     )
                     break

@@ -10,7 +10,7 @@ from pydantic_core import to_jsonable_python
 from planner import protocol
 from planner.actions import mode
 from planner.agent.model_calls import REPLY_TOKENS, ModelCalls
-from planner.checks import lenient, schemas
+from planner.checks import lenient, replies, schemas
 from planner.checks.claims import only_repeats
 from planner.checks.guards import repeats
 from planner.events import ResultAssessed, Role
@@ -95,7 +95,10 @@ class Asker:
         question = questions.on_passages("ask_overview", self.state, passages)
         reply = await self.calls.prose("overview", question, OVERVIEW_TOKENS)
         lines = lenient.sentences_in(lenient.prose_in(reply.text))
-        return lenient.without_last(lines) if reply.finish == "length" else lines
+        if reply.finish == "stop":
+            return lines
+        rest = [] if replies.repeats_itself(reply.text) else [[lenient.CUT]]
+        return [*lenient.without_last(lines), *rest]
 
     async def confirm(self, passages: Sequence[Passage]) -> str:
         """The answer by a second reading of these passages, which knows nothing of the first."""
@@ -107,7 +110,7 @@ class Asker:
         question = questions.on_passages("ask_facts", self.state, passages)
         reply = await self.calls.prose("facts", question, FACTS_TOKENS)
         items = lenient.items_in(lenient.prose_in(reply.text))
-        return items[:-1] if reply.finish == "length" else items
+        return items if reply.finish == "stop" else items[:-1]
 
     async def files_to_change(self, texts: Mapping[str, str]) -> list[str]:
         """The files that a request wants changed, out of these, each with its passages."""
@@ -243,7 +246,9 @@ class Asker:
         longest = MAX_LONG_ANSWER_CHARS if long else MAX_SHORT_ANSWER_CHARS
         schema = schemas.answer(longest)
         said = await self.calls.ask(role, question, schema, Answer)
-        whole = lenient.whole(said.final_answer, longest)
+        # The end of a short one that its schema has cut off seldom has what was asked for.
+        marked = long or said.final_answer.endswith(lenient.CUT)
+        whole = lenient.whole(said.final_answer, longest, lenient.CUT if marked else "")
         return self._without_echo(said.model_copy(update={"final_answer": whole}), question)
 
     async def what_was_done(self) -> Summary:
@@ -327,13 +332,13 @@ class Asker:
                 )
             )
         if isinstance(decision, Conclude):
-            return self._without_echo(decision, question)
+            return self._without_echo(_marked(decision), question)
         return decision
 
     async def conclude(self) -> Conclude:
         question = questions.asked("ask_conclude", self.state)
         said = await self.calls.ask("conclude", question, schemas.conclude(), Conclude)
-        return self._without_echo(said, question)
+        return self._without_echo(_marked(said), question)
 
     async def format(self, answer: str, data_schema: Schema, problem: str | None) -> Any:
         """The answer in the shape of the caller's schema; `problem` as for `arguments`."""
@@ -341,6 +346,12 @@ class Asker:
         schema = schemas.formatted(data_schema)
         reply = await self._uncut("format", question, schema, protocol.Formatted, REPLY_TOKENS)
         return reply.data
+
+
+def _marked(said: Conclude) -> Conclude:
+    """A conclusion with a mark where its schema has cut it off."""
+    answer = lenient.whole(said.final_answer, schemas.MAX_CONCLUSION, lenient.CUT)
+    return said.model_copy(update={"final_answer": answer})
 
 
 @cache

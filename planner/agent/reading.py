@@ -20,7 +20,7 @@ from planner.checks.grounding import (
     tells,
     unsupported,
 )
-from planner.checks.lenient import has_block, items_in, only, text_of
+from planner.checks.lenient import CUT, has_block, items_in, only, text_of
 from planner.events import BriefMade
 from planner.evidence.answers import details
 from planner.evidence.passages import grouped, likeliest
@@ -166,7 +166,8 @@ class Reader:
                 return None
             kept = only(lines, lambda each: mostly_held(self.state, each, said))
             held = bool(lines) and kept == lines
-            self.facts = [text_of(kept)] if kept else []
+            told = text_of(kept)
+            self.facts = [told] if told.strip(CUT) else []
         added, all_read = await self.add_facts(groups)
         if not self.facts:
             return None

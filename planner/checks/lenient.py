@@ -19,6 +19,8 @@ _SENTENCE_END = re.compile(
 ends the one before, unless marks close behind it. `12. Mai 2024` goes on."""
 _WIDE = "。！？"
 """No blank stands behind these."""
+CUT = "[…]"
+"""What stands in place of the rest of an answer that was cut off."""
 
 
 def items_in(text: str) -> list[str]:
@@ -95,10 +97,20 @@ def text_of(lines: Sequence[list[str]]) -> str:
     )
 
 
-def whole(text: str, longest: int) -> str:
+def whole(text: str, longest: int, mark: str = "") -> str:
     """A text that a schema cuts off at its `longest`: up to its last sentence that is whole, if it
-    has one."""
-    return text if len(text) < longest else text_of(without_last(sentences_in(text)))
+    has one, with this mark in place of the rest."""
+    if len(text) < longest:
+        return text
+    return f"{text_of(without_last(sentences_in(text)))} {mark}".rstrip()
+
+
+def cut_off(text: str) -> str | None:
+    """A text that was cut off, up to its last sentence that is whole, with a mark; None where it
+    has none."""
+    lines = sentences_in(text)
+    kept = without_last(lines)
+    return f"{text_of(kept)} {CUT}" if kept != lines else None
 
 
 def without_last(lines: list[list[str]]) -> list[list[str]]:

@@ -65,6 +65,12 @@ def repeats_itself(text: str) -> bool:
     return len(end) == MIN_REPEATED and end in before
 
 
+def up_to_repetition(text: str) -> str:
+    """A text up to where it repeats itself."""
+    ends = (end for end in range(len(text)) if repeats_itself(text[:end]))
+    return text[: next(ends, len(text))]
+
+
 def json_in(text: str, schema: Schema, called: str | None = None) -> str | None:
     """The object that a reply means, as JSON: the only one that fits the schema, or else the first;
     None where there is none.

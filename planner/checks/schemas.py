@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from planner.grammar import MAX_STRING_CHARS, Schema, for_grammar
 from planner.protocol import Mode, PlanFor
 
+MAX_CONCLUSION = 1200
+"""Characters of an answer that a conclusion gives."""
 MAX_SQL = 300
 """Characters of a query."""
 MAX_STEPS = 6
@@ -104,7 +106,9 @@ def summary(tools: Sequence[str]) -> Schema:
 
 def conclude() -> Schema:
     return closed(
-        decision={"const": "conclude"}, final_answer=text(1200), success={"type": "boolean"}
+        decision={"const": "conclude"},
+        final_answer=text(MAX_CONCLUSION),
+        success={"type": "boolean"},
     )
 
 

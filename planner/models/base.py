@@ -6,9 +6,11 @@ A tool result reaches the model only as a message of the list given here.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from os.path import commonprefix
 from typing import Any, Literal, Protocol, TypedDict
 
+import anyio
 from pydantic import BaseModel
 
 from planner.models.encoder import Encoder
@@ -32,12 +34,15 @@ class ChatRequest:
     on_text: Callable[[str], None] | None = None
     """Receives the text piece by piece while it is written."""
     enough: Callable[[str], bool] | None = None
-    """Whether the text so far is enough: the reply then ends there (`finish` is "length")."""
+    """Whether the text so far is enough: the reply then ends there."""
+    until: float = inf
+    """When a reply that has begun ends as it is, in seconds of the event loop's clock."""
 
 
 class Reply(BaseModel, frozen=True):
     text: str
-    finish: Literal["stop", "length"] = "stop"
+    finish: Literal["stop", "length", "ended"] = "stop"
+    """`ended`: by `enough` or `until` of the request."""
     prompt_tokens: int
     """The whole prompt, including the part from the prefix cache."""
     cached_tokens: int = 0
@@ -61,6 +66,8 @@ class Written:
         self._thought: list[str] = []
         self._begun = time.monotonic()
         self._first: float | None = None
+        self.in_time = anyio.CancelScope()
+        """Around what receives it: ends in time what has begun, though the server may be silent."""
 
     def add(self, text: str | None, thought: str | None) -> None:
         if thought:
@@ -69,12 +76,18 @@ class Written:
             self._first = self._first or time.monotonic()
         if text:
             self._text.append(text)
+            self.in_time.deadline = self._request.until
             if self._request.on_text is not None:
                 self._request.on_text(text)
 
     @property
     def is_enough(self) -> bool:
         return self._request.enough is not None and self._request.enough("".join(self._text))
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was enough, or its time was over."""
+        return self.is_enough or self.in_time.cancelled_caught
 
     @property
     def pieces(self) -> int:

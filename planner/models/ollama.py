@@ -27,7 +27,6 @@ from planner.models.base import ChatRequest, Message, PromptBefore, Reply, Writt
 DEFAULT_KEEP_ALIVE = "30m"
 DEFAULT_PORT = 11434
 _NANOSECONDS = 1e9
-
 _SCHEMA_REFUSED = ("json schema", "grammar", "invalid format", "number of repetitions")
 _RUNNER_ENDED = ("unexpectedly stopped", "process has terminated", "process no longer running")
 MAX_TOKENS, MAX_NANOSECONDS = 10**9, 10**18
@@ -207,11 +206,12 @@ class OllamaModel:
         written = Written(request)
         last: ChatReply | None = None
         async with contextlib.aclosing(self._client.chat_records(body)) as records:
-            async for record in records:
-                written.add(record.message.content, record.message.thinking)
-                last = record
-                if written.is_enough:
-                    break
+            with written.in_time:
+                async for record in records:
+                    written.add(record.message.content, record.message.thinking)
+                    last = record
+                    if written.is_enough:
+                        break
         if last is None or not (last.done or written.pieces):
             raise ModelError(
                 f"{self._client.at} ended the reply of `{self.name}` before it began; see the "
@@ -238,7 +238,7 @@ class OllamaModel:
             written.text,
             counted,
             _plausible(last.prompt_eval_cached_count, MAX_TOKENS),
-            finish="length" if cut else "stop",
+            finish="ended" if not last.done and written.ended else "length" if cut else "stop",
             generated_tokens=generated,
             thinking_tokens=written.thinking_tokens(generated, cut),
             load_seconds=_seconds(last.load_duration),

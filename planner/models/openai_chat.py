@@ -299,17 +299,17 @@ class OpenAIModel:
         usage = _Usage()
         timings: _Timings | None = None
         async with contextlib.aclosing(self._client.chunks(body)) as chunks:
-            async for chunk in chunks:
-                usage, timings = chunk.usage or usage, chunk.timings or timings
-                if self._on_read and (read := chunk.prompt_progress):
-                    self._on_read(read.processed, read.total)
-                for choice in (chunk.choices or [])[:1]:
-                    finish = choice.finish_reason or finish
-                    written.add(choice.text, choice.thought)
-                if written.is_enough:
-                    finish = "length"
-                    break
-        if finish is None:
+            with written.in_time:
+                async for chunk in chunks:
+                    usage, timings = chunk.usage or usage, chunk.timings or timings
+                    if self._on_read and (read := chunk.prompt_progress):
+                        self._on_read(read.processed, read.total)
+                    for choice in (chunk.choices or [])[:1]:
+                        finish = choice.finish_reason or finish
+                        written.add(choice.text, choice.thought)
+                    if written.is_enough:
+                        break
+        if finish is None and not written.ended:
             raise ModelError(
                 f"{self._client.at} ended the reply of `{self.name}` before it was complete; see "
                 "its log, and try again."
@@ -331,7 +331,7 @@ class OpenAIModel:
             whole,
             counted,
             cached,
-            finish="length" if finish == "length" else "stop",
+            finish="length" if finish == "length" else "stop" if finish else "ended",
             generated_tokens=generated,
             thinking_tokens=written.thinking_tokens(generated, finish == "length"),
             prefill_seconds=timings.prompt_ms / 1000 if timings else written.prefill_seconds,

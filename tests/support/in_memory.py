@@ -160,7 +160,7 @@ class ScriptedModel:
             words = re.findall(r"\S+\s*", reply.text)
             for number in range(1, len(words)):
                 if request.enough(said := "".join(words[:number])):
-                    return reply.model_copy(update={"text": said, "finish": "length"})
+                    return reply.model_copy(update={"text": said, "finish": "ended"})
         return reply
 
     async def load(self) -> None:

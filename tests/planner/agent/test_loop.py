@@ -32,9 +32,12 @@ from scripted_ollama import FULL, ScriptedOllama
 from serving import Place, text
 
 from planner import protocol
+from planner.agent.ending import TOO_LONG
 from planner.agent.model_calls import REPLY_TOKENS, Draft
 from planner.agent.questions import MAX_SECOND_READING_CHARS
 from planner.agent.reading import MAY_LACK, NO_LINE, NOT_ALL_READ
+from planner.checks.replies import MIN_REPEATED
+from planner.checks.schemas import MAX_CONCLUSION
 from planner.clock import Clock
 from planner.errors import ContextExceeded, ModelUnavailable, RequestError
 from planner.events import (
@@ -52,6 +55,7 @@ from server.views.report import report
 
 pytestmark = pytest.mark.anyio
 
+CUT = {"finish": "length"}
 READ_ANSWER = f"read_file says that {ANSWER}"
 UNNAMED = "Please greet me"
 """A request with words to look up that no file holds."""
@@ -688,30 +692,29 @@ async def test_a_long_answer_that_repeats_itself_ends_there(pool: DictionaryPool
 async def test_of_a_long_answer_that_takes_too_long_there_is_what_was_written(
     pool: DictionaryPool,
 ) -> None:
-    class Ending(Clock):
-        """Of its seconds only a few words are left."""
-
-        words = 0
-
-        @property
-        def seconds_left(self) -> float:
-            self.words += 1
-            return 5.0 if self.words < 30 else 0.5
-
     more_files(pool)
     ran = await planned(
         brief("long answer", "phoenix"),
-        Unconstrained(f"{PROSE}\n{CONSTANT} is {VALUE}." + " And so on." * 20),
+        Unconstrained(f"{PROSE}\n{CONSTANT} is {VALUE}. And", {"finish": "ended"}),
         pool=pool,
         prompt=f"Explain {CLASS}",
         context_tokens=16_384,
         reply_fields={"decode_seconds": 60.0},
         limits=Limits(seconds=120),
-        clock=Ending(),
     )
-    assert ran.state.answer.startswith(PROSE)
-    assert len(ran.state.answer) < 2 * len(PROSE)
+    assert ran.state.answer == f"{PROSE}\n{CONSTANT} is {VALUE}.\n[…]"
     assert (ran.state.status, ran.state.reason) == ("partial", NOT_ALL_READ)
+
+
+async def test_a_long_answer_that_was_cut_off_is_not_certain(pool: DictionaryPool) -> None:
+    ran = await planned(
+        *(brief("long answer", "phoenix"), Unconstrained(f"{PROSE}\nIt is {VALUE}.\nSo", CUT)),
+        second(f"It is {VALUE}."),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+    )
+    assert ran.state.answer == f"{PROSE}\nIt is {VALUE}.\n[…]"
+    assert (ran.state.status, ran.state.reason) == ("partial", TOO_LONG)
 
 
 async def test_a_long_answer_of_which_something_is_left_out_may_lack_something(
@@ -1935,9 +1938,6 @@ async def test_a_model_that_hangs_to_the_end_leaves_what_was_found(pool: Diction
     assert f"class {CLASS}:" in ran.state.answer
 
 
-# Faults
-
-
 async def test_a_conclusion_may_take_all_the_time_that_is_left(pool: DictionaryPool) -> None:
     late = Hangs(seconds=1.5, then=conclusion(ANSWER))
     ran = await planned(late, pool=pool, prompt=QUESTION, goal="conclude", limits=Limits(seconds=6))
@@ -1955,6 +1955,9 @@ async def test_a_second_reading_may_take_what_is_kept_back(pool: DictionaryPool)
     assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
 
 
+# Faults
+
+
 async def test_an_empty_request_is_refused(pool: DictionaryPool) -> None:
     with pytest.raises(RequestError):
         await planned(pool=pool, prompt=" \n")
@@ -1968,6 +1971,37 @@ async def test_a_reply_that_is_not_the_json_asked_for_is_redone_once(
     ran = await planned(Unconstrained(said), found(ANSWER), pool=pool, prompt=QUESTION)
     assert ran.guards == ["reply"]
     assert ran.state.answer == ANSWER
+
+
+@pytest.mark.parametrize(
+    ("replies", "finish", "rest"),
+    [(1, "ended", "It is"), (2, "length", "It is"), (2, "length", "It is there. " * 99)],
+)
+async def test_of_an_answer_that_was_cut_off_there_are_its_whole_sentences(
+    replies: int, finish: str, rest: str, pool: DictionaryPool
+) -> None:
+    begun = f'{{"assessment": "", "final_answer": "{ANSWER} {rest}'
+    cut = Unconstrained(begun, {"finish": finish})
+    ran = await planned(*[cut] * replies, second(ANSWER), pool=pool, prompt=QUESTION)
+    assert ran.state.answer.startswith(ANSWER)
+    assert ran.state.answer.endswith("[…]")
+    assert len(ran.state.answer) < 3 * MIN_REPEATED
+    assert (ran.state.status, ran.state.reason) == ("partial", TOO_LONG)
+
+
+async def test_a_conclusion_that_reaches_its_bound_says_that_its_end_is_missing(
+    pool: DictionaryPool,
+) -> None:
+    cut = f"{ANSWER} {'It is there. ' * 200}"[:MAX_CONCLUSION]
+    ran = await planned(
+        *(nowhere(), plan("read_file"), {"path": "jobs/secret.py"}, nowhere()),
+        *(conclusion(cut), second(ANSWER)),
+        pool=pool,
+        prompt=QUESTION,
+    )
+    assert ran.state.answer.startswith(ANSWER)
+    assert ran.state.answer.endswith("It is there. […]")
+    assert (ran.state.status, ran.state.reason) == ("partial", TOO_LONG)
 
 
 async def test_a_reply_of_the_fast_model_is_redone_by_the_full_one(pool: DictionaryPool) -> None:
@@ -1992,7 +2026,6 @@ async def test_two_unusable_replies_end_the_run_honestly(pool: DictionaryPool) -
 
 
 THOUGHTS = {"generated_tokens": 120, "thinking_tokens": 120}
-CUT = {"finish": "length"}
 THINKS = (
     "full thinks before it replies, which makes runs slow. A model that does not think is faster."
 )

@@ -456,11 +456,15 @@ async def test_cancel_closes_the_request(
     assert (await model.chat(ChatRequest([user("x")], max_tokens=9))).text == "Fine."
 
 
-async def test_a_reply_ends_where_it_is_enough(ollama: ScriptedOllama, model: OllamaModel) -> None:
+@pytest.mark.parametrize(
+    ("ends", "words"), [({"enough": lambda text: "three" in text}, 3), ({"until": 0.0}, 1)]
+)
+async def test_a_reply_ends_where_it_is_enough(
+    ollama: ScriptedOllama, model: OllamaModel, ends: Any, words: int
+) -> None:
     ollama.expect(Hang(after="One two three four "))
-    request = ChatRequest([user("x")], max_tokens=9, enough=lambda text: "three" in text)
-    reply = await model.chat(request)
-    assert (reply.text.split()[:3], reply.finish) == (["One", "two", "three"], "length")
+    reply = await model.chat(ChatRequest([user("x")], max_tokens=9, **ends))
+    assert (reply.text.split()[:words], reply.finish) == (["One", "two", "three"][:words], "ended")
     assert reply.generated_tokens > 0
     assert reply.prefill_seconds > 0
     assert await hung_up(ollama.requests[0])

@@ -143,12 +143,12 @@ def echo() -> Iterator[ScriptedOpenAI]:
         yield server
 
 
-async def test_a_reply_ends_where_it_is_enough(server: ScriptedOpenAI) -> None:
+@pytest.mark.parametrize("ends", [{"enough": lambda text: "three" in text}, {"until": 0.0}])
+async def test_a_reply_ends_where_it_is_enough(server: ScriptedOpenAI, ends: Any) -> None:
     server.expect(Hang(after="One two three four "))
-    request = ChatRequest([user("x")], max_tokens=9, enough=lambda text: "three" in text)
     async with model_of(server) as model:
-        reply = await model.chat(request)
-    assert (reply.text.split()[:3], reply.finish) == (["One", "two", "three"], "length")
+        reply = await model.chat(ChatRequest([user("x")], max_tokens=9, **ends))
+    assert (reply.text.split()[:1], reply.finish) == (["One"], "ended")
     assert await hung_up(server.requests[0])
 
 
