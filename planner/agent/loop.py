@@ -218,7 +218,7 @@ class _Run:
             self.best.doubt(str(error))
         if conclusion is None and self.best.text:
             conclusion = self.best.concluded(self.best.text)
-            reason = reason or self.best.unsure
+            reason = "; ".join(filter(None, [self.best.unsure, reason])) or None
         if conclusion is None and reason is None and self.without_tools:
             return self.ending.without_tools()
         if conclusion is None:

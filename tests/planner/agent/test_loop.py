@@ -827,7 +827,7 @@ async def test_what_was_read_of_a_long_answer_is_kept_when_the_time_is_over(
         "partial",
         f"{PROSE}\n{CONSTANT} is {VALUE}.",
     )
-    assert ran.state.reason == "the time limit of 2 s was reached"
+    assert ran.state.reason == f"{NOT_ALL_READ}; the time limit of 2 s was reached"
 
 
 async def test_no_passages_are_read_that_there_is_no_time_for(pool: DictionaryPool) -> None:
