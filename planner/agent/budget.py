@@ -34,8 +34,12 @@ class Budget:
 
     @property
     def seconds_left(self) -> float:
-        """The seconds before the conclusion is due."""
-        return self.state.part.request.limits.seconds - self.kept_back - self.state.model_seconds
+        """The seconds before the conclusion is due; an item of a list has also those that the items
+        before it have left."""
+        part = self.state.part
+        begun = next(each for each in self.state.parts if each.asked is part.asked)
+        spent = begun.spent + sum(call.seconds for call in self.state.ledger[begun.calls :])
+        return part.ends_at - self.kept_back - spent
 
     @property
     def calls_left(self) -> int:

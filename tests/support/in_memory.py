@@ -204,6 +204,13 @@ def add_many(pool: "DictionaryPool") -> None:
     pool.results = {"tide_table": ["High water at noon"]}
 
 
+def more_files(pool: "DictionaryPool", number: int = 6) -> None:
+    """Further files about the class of `planted`, so that its passages are several groups."""
+    for each in range(number):
+        rows = "\n".join(f"    phoenix_{each}_{row} = {'x' * 60}" for row in range(12))
+        pool.files[f"jobs/part_{each}.py"] = f"def phoenix_{each}():\n{rows}\n"
+
+
 async def approve(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
     """A person, or a policy, that permits every call."""
     return Approval(approved=True, by="policy", reason="the test permits it")

@@ -1,7 +1,7 @@
 """Requests that are lists of requests."""
 
 import pytest
-from in_memory import ALLOWED, DictionaryPool, Fast, Said, planned
+from in_memory import ALLOWED, DictionaryPool, Fast, Said, Unconstrained, more_files, planned
 from planted import CLASS, CONSTANT, FUNCTION, SOURCE, VALUE
 from replies import conclusion, deed, found, nowhere, plan, was_done, words
 
@@ -67,6 +67,22 @@ async def test_each_item_is_met_by_itself(pool: DictionaryPool) -> None:
     assert "What is" in last.messages[1]["content"]
     assert f"{CONSTANT} is {VALUE}." in last.messages[1]["content"]  # the answer before
     assert last.text.count(f"def {FUNCTION}") == 1  # and nothing else of it
+
+
+async def test_an_item_has_the_time_that_others_have_left(pool: DictionaryPool) -> None:
+    more_files(pool)
+    told = f"`{CLASS}` has a method `run`, which returns `{CONSTANT}`.\n{CONSTANT} is {VALUE}."
+    ran = await planned(
+        found(f"{CONSTANT} is {VALUE}."),
+        Fast({"search": ["phoenix"], "wants": "long answer"}),
+        Unconstrained(told, {"decode_seconds": 45.0}),
+        *(Unconstrained("- `phoenix_5` is a function."), Unconstrained("-")),
+        pool=pool,
+        prompt=f"1. {VALUE_ASKED}\n2. How does {CLASS} work?",
+        context_tokens=16_384,
+        limits=Limits(seconds=200),
+    )
+    assert "`phoenix_5` is a function." in ran.state.answer
 
 
 async def test_a_number_within_the_lines_of_a_list_begins_no_item(pool: DictionaryPool) -> None:

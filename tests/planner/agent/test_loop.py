@@ -21,6 +21,7 @@ from in_memory import (
     Ran,
     Said,
     Unconstrained,
+    more_files,
     planned,
     spec,
 )
@@ -525,13 +526,6 @@ PROSE = f"`{CLASS}` has a method `run`, which returns `{CONSTANT}`."
 
 def facts(*said: str) -> Unconstrained:
     return Unconstrained("\n".join(f"- {each}" for each in said) or "-")
-
-
-def more_files(pool: DictionaryPool, number: int = 6) -> None:
-    """Further files about the class, so that its passages are several groups."""
-    for each in range(number):
-        rows = "\n".join(f"    phoenix_{each}_{row} = {'x' * 60}" for row in range(12))
-        pool.files[f"jobs/part_{each}.py"] = f"def phoenix_{each}():\n{rows}\n"
 
 
 async def test_a_long_answer_is_one_from_the_first_passages_and_what_others_add(
