@@ -1327,6 +1327,16 @@ async def test_the_time_limit_yields_an_answer(place: Place, ollama: ScriptedOll
     assert result.whole["reason"] == "the time limit of 4 s was reached"
 
 
+async def test_an_answer_that_is_being_written_at_the_time_limit_is_kept(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    ollama.expect(Hang(after=f'{{"assessment": "", "final_answer": "{ANSWER} It is'))
+    async with place.client() as caller:
+        result = await caller.call("plan_and_answer", prompt=QUESTION, max_seconds=4)
+    assert result.whole
+    assert (result.whole["status"], result.whole["answer"]) == ("partial", f"{ANSWER} […]")
+
+
 async def test_the_token_limit_yields_an_answer(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(Answer(nowhere(), fields={"prompt_eval_count": 5000}))
     ollama.expect(conclusion(f"{CLASS} is a class."), contains=["jobs/secret.py"])
