@@ -10,6 +10,7 @@ clock below is the run's own, and a wait that is shown shorter than it was says 
 import argparse
 import math
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -112,7 +113,7 @@ def recorded(command: Sequence[str]) -> tuple[int, Cast]:
         cast.append((time.monotonic() - began, written[known:]))
         known = len(written)
 
-    code, _ = on_terminal(command, {}, seen)
+    code, _ = on_terminal(command, {}, seen, subprocess.Popen)
     return code, cast
 
 

@@ -69,13 +69,13 @@ def place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Place:
     """A project whose environment is this process's own."""
-    return entered(Place(tmp_path, ollama, shared=shared_upstream, forks=True), monkeypatch)
+    return entered(Place(tmp_path, ollama, shared=shared_upstream), monkeypatch)
 
 
 @pytest.fixture
 def own_place(tmp_path: Path, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch) -> Place:
     """The same, with an upstream process of its own."""
-    return entered(Place(tmp_path, ollama, forks=True), monkeypatch)
+    return entered(Place(tmp_path, ollama), monkeypatch)
 
 
 def entered(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
@@ -98,7 +98,7 @@ def notes_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Place:
     """A project whose tools take notes, after approval."""
-    place = entered(Place(tmp_path, ollama, shared=shared_notes, forks=True), monkeypatch)
+    place = entered(Place(tmp_path, ollama, shared=shared_notes), monkeypatch)
     place.upstreams = {"notes": notes(shared_notes)}
     (place.project / "notes.txt").unlink(missing_ok=True)
     return place

@@ -1,7 +1,6 @@
 """What hostile trials of a whole server found, seen by its clients (docs/reliability.md)."""
 
 import json
-import os
 import random
 import sqlite3
 import subprocess
@@ -17,7 +16,6 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import fastmcp
-import forked
 import httpx
 import openai
 import psutil
@@ -185,11 +183,7 @@ def with_file(place: Place, text: str, *words: str) -> subprocess.CompletedProce
     """What a command says of this file of the operator's."""
     file = place.root / "theirs.yaml"
     file.write_text(text)
-    return planloom(place, *words, "--upstreams", str(file))
-
-
-def planloom(place: Place, *words: str) -> subprocess.CompletedProcess[str]:
-    return forked.run(words, {**os.environ, **place.environ}, LONG)
+    return place.run_alone(*words, "--upstreams", str(file))
 
 
 async def test_a_few_lines_of_aliases_are_not_written_out(place: Place) -> None:
@@ -217,7 +211,7 @@ def test_a_number_that_is_too_long_is_told(place: Place, number: str) -> None:
     assert "Traceback" not in started.stderr
     other = place.root / "mcp.json"
     other.write_text(f'{{"mcpServers": {{"a": {"9" * 5000}}}}}')
-    taken = planloom(place, "init", "--dry-run", "--from", str(other))
+    taken = place.run_alone("init", "--dry-run", "--from", str(other))
     assert taken.returncode == 2
     assert taken.stderr.startswith(f"planloom: {other}: this cannot be read: ")
 
@@ -424,7 +418,6 @@ async def test_nothing_outlives_a_server_whose_reaper_was_killed_first(
     """(22) Two processes were left. The server is killed as soon as somebody could act for it."""
     faulty = [str(SUPPORT / "faulty_upstream.py"), "stubborn"]
     place.upstreams = {"up": {"command": "${PLANLOOM_PYTHON}", "args": faulty}}
-    place.forks = False  # so that it is seen
 
     def reapers() -> list[psutil.Process]:
         """The reaper, and its standby."""

@@ -67,7 +67,6 @@ def ollama() -> Iterator[ScriptedOllama]:
 @pytest.fixture
 def place(place: Place) -> Iterator[Place]:
     """No process of it is left."""
-    place.forks = False  # or they would not be seen
     yield place
     assert [process.cmdline() for process in place.processes()] == []
 
@@ -228,6 +227,7 @@ async def test_a_killed_server_leaves_no_process(
     place: Place, kinds: tuple[str, ...], processes: int
 ) -> None:
     place.upstreams = {each: faulty(each, start_timeout_s=LONG) for each in kinds}
+    place.forks = "stubborn" in kinds
     server = place.popen("serve")
     try:
         await until(lambda: len(place.processes()) == processes)

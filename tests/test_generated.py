@@ -16,7 +16,7 @@ from serving import Place
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     with ScriptedOllama(handler=generated.willing) as ollama:
-        place = Place(tmp_path, ollama, forks=True)
+        place = Place(tmp_path, ollama)
         monkeypatch.setenv("XDG_CACHE_HOME", place.environ["XDG_CACHE_HOME"])
         yield place
 

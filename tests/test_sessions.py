@@ -11,6 +11,7 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
 
+import forked
 import pyte
 import pytest
 from ollama_replies import Hang
@@ -144,24 +145,15 @@ def test_the_first_minutes_with_ollama(place: Place, ollama: ScriptedOllama) -> 
 
 
 def test_the_first_minutes_without_ollama(place: Place) -> None:
-    (place.root / "sitecustomize.py").write_text(WITHOUT_EMBEDDED)
-    environ = place.environ | {
+    place.variables = {
         "OLLAMA_HOST": f"127.0.0.1:{free_port()}",
         "PLANLOOM_BACKEND": "auto",
-        "PYTHONPATH": str(place.root),
+        forked.WITHOUT: "xllamacpp",
     }
     session = Session()
     for words, code in ((("doctor",), 1), (("ask", QUESTION), 2)):
         session.type(" ".join(["planloom", *(f'"{w}"' if " " in w else w for w in words)]))
-        ended, written = on_terminal(place.command(*words), environ)
+        ended, written = on_terminal(place.command(*words), place.environ)
         session.show(written)
         assert ended == code
     session.kept("session-without.svg", "Without Ollama")
-
-
-WITHOUT_EMBEDDED = """\
-import importlib.util
-
-found = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *rest: None if name == "xllamacpp" else found(name, *rest)
-"""

@@ -116,7 +116,7 @@ def _place(stack: ExitStack, models: Callable[[], Any] | None = None) -> Place:
     server = models() if models else ScriptedOllama(handler=obliging)
     if isinstance(server, ScriptedOllama):
         stack.enter_context(server)
-    return Place(root, server)
+    return Place(root, server, forks=False)
 
 
 async def _left(place: Place) -> int:
@@ -143,7 +143,7 @@ async def _load(runs: int, steps: int, model_seconds: float) -> None:
     print(f"{runs} runs", file=sys.stderr)
     with tempfile.TemporaryDirectory() as root:
         with LoadModel(steps, model_seconds) as model:
-            place = Place(Path(root), model)  # type: ignore[arg-type]
+            place = Place(Path(root), model, forks=False)  # type: ignore[arg-type]
             place.upstreams = {name: upstream(allow=["say"]) for name in ("one", "two")}
             place.bounds = {"runs": {"concurrent": runs}, "models": {"parallel": runs}}
             async with place.client("http") as caller:

@@ -71,7 +71,7 @@ async def _measured(
     async with AsyncExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         model = stack.enter_context(LoadModel(steps, model_seconds))
-        place = Place(root, model)  # type: ignore[arg-type]
+        place = Place(root, model, forks=False)  # type: ignore[arg-type]
         place.upstreams = {"one": upstream(allow=["say"])}
         # Each measurement is a fleet of its own.
         shared = {"fleet": root.name.replace(".", "_"), "concurrent": turns}

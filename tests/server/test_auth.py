@@ -6,8 +6,6 @@ import os
 import pty
 import re
 import socket
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -227,13 +225,7 @@ def test_a_terminal_is_shown_the_whole_entry(place: Place) -> None:
     ours, theirs = pty.openpty()
     address = f"127.0.0.1:{free_port()}"
     with os.fdopen(ours, "rb", buffering=0) as screen:
-        process = subprocess.Popen(
-            place.command("serve", "--http", address),
-            env={**os.environ, **place.environ},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=theirs,
-        )
+        process = place.popen_on({"stderr": theirs}, "serve", "--http", address)
         os.close(theirs)
         shown = ""
         try:
@@ -256,17 +248,13 @@ def test_a_terminal_is_shown_the_whole_entry(place: Place) -> None:
 
 
 def test_the_token_is_for_its_owner_only_and_stays(place: Place) -> None:
-    def token() -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "server.cli", "token"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=True)
-
-    made = token()
+    made = place.run_alone("token")
     assert made.stdout.strip() == place.token
     file = place.root / "state" / "planloom" / "token"
     assert file.stat().st_mode & 0o777 == 0o600
     assert list(file.parent.iterdir()) == [file]
     assert len(place.token) >= 43  # 256 bits
-    assert token().stdout == made.stdout
+    assert place.run_alone("token").stdout == made.stdout
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,12 @@ from socketserver import BaseRequestHandler, ForkingMixIn, UnixStreamServer
 from typing import Any
 
 NUMBER = struct.Struct("i")
+WITHOUT = "TESTS_WITHOUT_MODULE"
+"""The variable that names a module which a command shall not find."""
 
 
 class Process(subprocess.Popen[bytes]):
-    """The command `planloom` with these words, used like a process that was started."""
+    """A command `python -m server.cli …`, used like a process that was started."""
 
     _told: socket.socket
     """Where its exit code comes, when it has ended."""
@@ -38,7 +40,7 @@ class Process(subprocess.Popen[bytes]):
         stdin, _, _, stdout, _, stderr = pipes[:6]
         self._told = socket.socket(socket.AF_UNIX)
         self._told.connect(_forking())
-        order = json.dumps({"words": list(args), "environ": dict(env), "cwd": str(Path.cwd())})
+        order = json.dumps({"words": args[3:], "environ": dict(env), "cwd": str(Path.cwd())})
         files = [0 if stdin == -1 else stdin, 1 if stdout == -1 else stdout]
         files.append(2 if stderr == -1 else stderr)
         socket.send_fds(self._told, [order.encode() + b"\n"], files)
@@ -73,7 +75,10 @@ def run(
     input. Merged, its errors are in its output, where they came."""
     errors = subprocess.STDOUT if merged else subprocess.PIPE
     stdin = subprocess.DEVNULL if text is None else subprocess.PIPE
-    with Process(words, env=environ, stdin=stdin, stdout=subprocess.PIPE, stderr=errors) as process:
+    command = [sys.executable, "-m", "server.cli", *words]
+    with Process(
+        command, env=environ, stdin=stdin, stdout=subprocess.PIPE, stderr=errors
+    ) as process:
         said = None if text is None else text.encode()
         output, told = process.communicate(said, timeout=seconds)
     return subprocess.CompletedProcess(
@@ -132,17 +137,24 @@ class _Command(BaseRequestHandler):
 
 def _done(order: dict[str, Any], files: Sequence[int]) -> int:
     """The exit code of the command, carried out in this process."""
-    from server.cli.commands import main
-
     os.chdir(order["cwd"])
     os.environ.clear()
     os.environ.update(order["environ"])
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
-    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
+    encoding = os.environ.get("PYTHONIOENCODING")
+    sys.stdin = open(0, encoding=encoding, closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    if absent := os.environ.get(WITHOUT):
+        sys.modules[absent] = None  # type: ignore[assignment]
+    if os.isatty(2):  # the consoles of these modules are made for the terminal where they are
+        for name in [name for name in sys.modules if name.startswith("server.cli.")]:
+            del sys.modules[name]
     sys.argv = ["planloom", *order["words"]]
+    from server.cli.commands import main
+
     code = 0
     try:
         main()

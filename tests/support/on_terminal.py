@@ -9,6 +9,8 @@ import termios
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+import forked
+
 WIDTH, HEIGHT = 100, 60
 
 
@@ -16,6 +18,7 @@ def on_terminal(
     command: Sequence[str],
     environ: Mapping[str, str],
     seen: Callable[[bytes], None] | None = None,
+    start: Callable[..., subprocess.Popen[bytes]] = forked.Process,
 ) -> tuple[int, bytes]:
     """Run a command whose output and errors are a terminal: its exit code, and all that it wrote;
     `seen` is called with that as it grows."""
@@ -23,7 +26,7 @@ def on_terminal(
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
     plain = {"TERM": "xterm-256color", "NO_COLOR": "", "COLORTERM": "truecolor", "TERM_PROGRAM": ""}
     plain |= {"COLUMNS": str(WIDTH), "LINES": str(HEIGHT)}  # for pytest-xdist sets them too
-    process = subprocess.Popen(
+    process = start(
         command,
         env={**os.environ, **plain, **environ},
         stdin=subprocess.DEVNULL,

@@ -149,9 +149,10 @@ class Place:
     """What its servers have in their environment besides."""
     shared: "SharedUpstream | None" = None
     """Where upstream processes are not the point: the session's one, over its own project."""
-    forks: bool = False
-    """Whether what `popen` starts is forked from a process that has imported it. Such a process has
-    a place's environment, and `processes` does not see it."""
+    forks: bool = True
+    """Whether what `popen` starts is forked from a process that has imported it."""
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    """What `popen` started."""
 
     def __post_init__(self) -> None:
         if self.shared:
@@ -202,26 +203,24 @@ class Place:
         return [sys.executable, "-m", "server.cli", *words, *where]
 
     def popen(self, *words: str, **environ: str) -> subprocess.Popen[bytes]:
-        if not self.forks:
-            return self.popen_on(subprocess.PIPE, *words, **environ)
-        return forked.Process(
-            self.command(*words)[3:],
-            env={**os.environ, **self.environ, **environ},
-            stdin=subprocess.PIPE if words[0] == "serve" else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        return self.popen_on({}, *words, **environ)
 
-    def popen_on(self, screen: int, *words: str, **environ: str) -> subprocess.Popen[bytes]:
-        """The same, never forked, with its standard error on a `screen`, which is a file
-        descriptor."""
-        return subprocess.Popen(
+    def popen_on(
+        self, files: dict[str, int], *words: str, **environ: str
+    ) -> subprocess.Popen[bytes]:
+        """The same, with these file descriptors as its `stdin`, `stdout` or `stderr`. Others are
+        pipes; only `serve` has a standard input otherwise."""
+        stdin = subprocess.PIPE if words[0] == "serve" else subprocess.DEVNULL
+        start: type[subprocess.Popen[bytes]] = forked.Process if self.forks else subprocess.Popen
+        process = start(
             self.command(*words),
             env={**os.environ, **self.environ, **environ},
-            stdin=subprocess.PIPE if words[0] == "serve" else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=screen,
+            stdin=files.get("stdin", stdin),
+            stdout=files.get("stdout", subprocess.PIPE),
+            stderr=files.get("stderr", subprocess.PIPE),
         )
+        self.started.append(process)
+        return process
 
     def run(
         self, *words: str, text: str | None = None, merged: bool = False, **environ: str
@@ -230,13 +229,19 @@ class Place:
         environment = {**os.environ, **self.environ, **environ}
         return forked.run(self.command(*words)[3:], environment, LONG, text, merged)
 
+    def run_alone(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        """`planloom` with these words only, to its end."""
+        return forked.run(words, {**os.environ, **self.environ, **environ}, LONG)
+
     def processes(self) -> list[psutil.Process]:
         """Every live process that was started on this place, orphans too."""
         cache = self.environ["XDG_CACHE_HOME"]
+        # One that is forked has the environment of the process that it is forked from.
+        started = {each.pid for each in self.started if each.poll() is None}
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
-                ours = process.environ().get("XDG_CACHE_HOME") == cache
+                ours = process.pid in started or process.environ().get("XDG_CACHE_HOME") == cache
                 if ours and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
         return found

@@ -34,19 +34,17 @@ def test_short_help_is_the_help(place: Place) -> None:
 
 @pytest.mark.parametrize("command", [[], ["runs"]])
 def test_the_list_of_commands_cuts_no_sentence(command: list[str], place: Place) -> None:
-    shown = subprocess.run(
-        [*place.command()[:3], *command, "-h"], capture_output=True, text=True, check=True
-    ).stdout
-    commands = shown.partition("Commands:\n")[2].splitlines()
+    shown = place.run_alone(*command, "-h")
+    assert shown.returncode == 0
+    commands = shown.stdout.partition("Commands:\n")[2].splitlines()
     assert len(commands) > 3
     assert all(line.endswith(".") and not line.endswith("...") for line in commands)
 
 
 def test_the_version_is_told(place: Place) -> None:
-    told = subprocess.run(
-        [*place.command()[:3], "--version"], capture_output=True, text=True, check=True
-    )
+    told = place.run_alone("--version")
     assert re.fullmatch(r"planloom \d+\.\d+\.\d+\n", told.stdout)
+    assert told.returncode == 0
 
 
 def test_a_shell_completes_commands(place: Place) -> None:
@@ -115,29 +113,17 @@ def test_what_is_piped_in_is_what_the_question_is_about(
     assert done.stdout.startswith(ANSWER)
 
 
-def piped(place: Place, text: str, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        place.command(*words),
-        env={**place.environ, **environ},
-        input=text,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-
 def test_what_the_locale_has_no_character_for_is_escaped(
     place: Place, ollama: ScriptedOllama
 ) -> None:
     ollama.expect(found(ANSWER))
     asked = f"✓ {QUESTION}"
     place.run("ask", "-q", asked)
-    done = piped(place, "", "runs", PYTHONIOENCODING="iso-8859-1")
-    assert done.stderr == ""
+    done = place.run("runs", PYTHONIOENCODING="iso-8859-1")
+    assert (done.returncode, done.stderr) == (0, "")
     run_id = done.stdout.splitlines()[1].split()[0]
-    words = "runs", "show", run_id, "--transcript"
-    shown = piped(place, "", *words, PYTHONIOENCODING="iso-8859-1")
-    assert shown.stderr == ""
+    shown = place.run("runs", "show", run_id, "--transcript", PYTHONIOENCODING="iso-8859-1")
+    assert (shown.returncode, shown.stderr) == (0, "")
     assert asked.replace("✓", "\\u2713") in shown.stdout
 
 

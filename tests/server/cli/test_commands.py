@@ -330,13 +330,7 @@ def test_wrong_options_are_told_in_one_line(
 def test_serve_on_a_terminal_says_what_it_waits_for(quick: Place) -> None:
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "wb", buffering=0) as keyboard:
-        serving = subprocess.Popen(
-            quick.command("serve"),
-            env={**os.environ, **quick.environ},
-            stdin=theirs,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        serving = quick.popen_on({"stdin": theirs}, "serve")
         os.close(theirs)
         try:
             keyboard.write(b"\x04")  # the end of input
@@ -476,19 +470,12 @@ def test_output_that_a_full_disk_does_not_take_is_told(
     if words[0] == "ask":
         ollama.expect(found(ANSWER))
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            place.command(*words),
-            env={**os.environ, **place.environ},
-            stdin=subprocess.DEVNULL,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 2
-    last = done.stderr.splitlines()[-1]
+        process = place.popen_on({"stdout": full.fileno()}, *words)
+        _, errors = process.communicate(timeout=LONG)
+    assert process.returncode == 2
+    last = errors.decode().splitlines()[-1]
     assert last == "planloom: No space left on device; free some space, or write elsewhere"
-    assert "Traceback" not in done.stderr
+    assert b"Traceback" not in errors
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, None])
@@ -497,7 +484,6 @@ def test_serve_on_stdio_ends_with_everything_it_started(
 ) -> None:
     kind = "stubborn" if how is signal.SIGTERM else "plain"  # waiting for it takes seconds
     place.upstreams = {"other": upstream(mode=kind), "forks": upstream(mode="forks")}
-    place.forks = False  # it is counted
     server = place.popen("serve")
     try:
         assert server.stdin
@@ -523,7 +509,6 @@ def test_serve_on_stdio_ends_with_everything_it_started(
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_serve_over_http_ends_with_everything_it_started(place: Place, how: signal.Signals) -> None:
     place.upstreams = {"forks": upstream(mode="forks")}
-    place.forks = False
     with place.http() as (server, _):
         wait_until(lambda: len(place.processes()) == 5)  # as above
         server.send_signal(how)

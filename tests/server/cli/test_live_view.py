@@ -114,14 +114,16 @@ async def test_what_the_model_does_is_drawn(ran: Ran) -> None:
 async def test_a_run_of_another_process_is_followed(
     tmp_path: Path, ollama: ScriptedOllama, shared_upstream: SharedUpstream
 ) -> None:
-    place = Place(tmp_path, ollama, shared=shared_upstream, forks=True)
+    place = Place(tmp_path, ollama, shared=shared_upstream)
     question = f"What is {CLASS}, and in which file?"
     ollama.expect(Hang("", json.dumps(found(f"`{CLASS}` is in jobs/secret.py, line 6."))))
     asking = place.popen("ask", question)
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as screen:
         await until(lambda: bool(ollama.requests))
-        following = place.popen_on(theirs, "runs", "--follow", COLUMNS="80", TERM="xterm")
+        following = place.popen_on(
+            {"stderr": theirs}, "runs", "--follow", COLUMNS="80", TERM="xterm"
+        )
         os.close(theirs)
         try:
             shown = ""

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-import forked
 import pytest
 import yaml
 from client_files import Run, put
@@ -35,7 +34,7 @@ def ollama() -> Iterator[ScriptedOllama]:
 
 
 def tried(place: Place, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    return forked.run(["try", *words], {**os.environ, **place.environ, **environ}, LONG)
+    return place.run_alone("try", *words, **environ)
 
 
 def test_the_models_are_measured_and_the_better_one_is_written_down(place: Place) -> None:
