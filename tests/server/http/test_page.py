@@ -135,7 +135,7 @@ def script(ollama: ScriptedOllama) -> None:
 
 @pytest.fixture
 def place(tmp_path: Path, ollama: ScriptedOllama) -> Place:
-    place = Place(tmp_path, ollama, forks=True)
+    place = Place(tmp_path, ollama)
     for name, text in PROJECT.items():
         file = place.project / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -143,22 +143,32 @@ def place(tmp_path: Path, ollama: ScriptedOllama) -> Place:
     return place
 
 
-@pytest.fixture
-async def page() -> AsyncIterator[Page]:
-    """A page of a headless Chromium. What a script on it throws fails the test."""
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One event loop for all tests, and so one browser."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
+    """A headless Chromium."""
+    expect.set_options(timeout=PATIENCE)
     async with async_playwright() as playwright:
-        browser: Browser = await playwright.chromium.launch(executable_path=CHROMIUM)
-        try:
-            context = await browser.new_context(viewport={"width": 1200, "height": 900})
-            context.set_default_timeout(PATIENCE)
-            expect.set_options(timeout=PATIENCE)
-            page = await context.new_page()
-            thrown: list[Any] = []
-            page.on("pageerror", lambda error: thrown.append(error))
-            yield page
-            assert thrown == []
-        finally:
-            await browser.close()
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM)
+        yield browser
+        await browser.close()
+
+
+@pytest.fixture
+async def page(browser: Browser) -> AsyncIterator[Page]:
+    """A page that knows nothing of others. What a script on it throws fails the test."""
+    async with await browser.new_context(viewport={"width": 1200, "height": 900}) as context:
+        context.set_default_timeout(PATIENCE)
+        page = await context.new_page()
+        thrown: list[Any] = []
+        page.on("pageerror", lambda error: thrown.append(error))
+        yield page
+        assert thrown == []
 
 
 @asynccontextmanager
