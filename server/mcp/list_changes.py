@@ -15,7 +15,7 @@ from fastmcp.tools import Tool
 from mcp.server.connection import Connection
 from mcp_types import ListToolsRequest
 
-from server.mcp.tools import CHANGES, LOOKS, PLAN_AND_ANSWER
+from server.mcp.tools import describe
 
 SEND_SECONDS = 1.0
 """For a client that does not read; it hears of a later change."""
@@ -43,9 +43,7 @@ class ListChanges(Middleware):
         tools = [tool for tool in found if tool]
         before = [(tool.description, tool.annotations) for tool in tools]
         for tool in tools:
-            tool.annotations = CHANGES if changes else LOOKS
-            if tool.name == "plan_and_answer":
-                tool.description = PLAN_AND_ANSWER.format(project=project)
+            describe(tool, changes, project)
         if before != [(tool.description, tool.annotations) for tool in tools]:
             async with anyio.create_task_group() as clients:
                 for connection in list(self._connections):

@@ -2,15 +2,15 @@
 
 import json
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
 from anyio import get_cancelled_exc_class
 from fastmcp import Context, FastMCP
-from fastmcp.apps import AppConfig
 from fastmcp.exceptions import ToolError
-from fastmcp.tools import ToolResult
+from fastmcp.tools import Tool, ToolResult, tool
 from mcp_types import InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
@@ -83,184 +83,189 @@ class SteeringResult(BaseModel):
     )
 
 
+@tool(title="Plan and answer", output_schema=SHORT_SCHEMA, meta={"ui": {"resourceUri": VIEW}})
+async def plan_and_answer(
+    prompt: Prompt,
+    ctx: Context,
+    wait_s: WaitSeconds = WAIT_SECONDS,
+    max_iterations: Iterations = LIMITS.iterations,
+    max_seconds: Seconds = LIMITS.seconds,
+    max_model_tokens: ModelTokens = LIMITS.model_tokens,
+    data_schema: DataSchema = None,
+    policy: RunPolicy = Policy.ASK,
+    run_id: GoesOn = None,
+    request_key: RequestKey = None,
+) -> ToolResult | InputRequiredResult:
+    limits = Limits(iterations=max_iterations, seconds=max_seconds, model_tokens=max_model_tokens)
+    request = RunRequest(prompt=prompt, limits=limits, data_schema=data_schema, policy=policy)
+    return await _begin(ctx, request, wait_s, request_key, run_id)
+
+
+@tool(title="Run one step", output_schema=SHORT_SCHEMA)
+async def run_step(
+    ctx: Context,
+    prompt: StepPrompt = "",
+    tool: Annotated[str | None, "The tool to call (see list_tools); null: let it choose."] = None,
+    arguments: Annotated[
+        dict[str, Any] | None, "The tool's arguments; null: let the model write them."
+    ] = None,
+    wait_s: WaitSeconds = WAIT_SECONDS,
+    max_seconds: Seconds = LIMITS.seconds,
+    policy: RunPolicy = Policy.ASK,
+    run_id: GoesOn = None,
+    request_key: RequestKey = None,
+) -> ToolResult | InputRequiredResult:
+    """Make one tool call and say what its result means for the prompt, for clients that plan
+    the steps themselves. Give the prompt alone, or the tool and its arguments too. With the
+    run_id of a step, or of make_plan, the next step is made in the same run; plan_and_answer
+    with that run_id concludes from all steps.
+    """
+    request = RunRequest(
+        prompt=prompt,
+        goal="step",
+        tool=tool,
+        arguments=arguments,
+        limits=Limits(iterations=1, seconds=max_seconds),
+        policy=policy,
+    )
+    if tool is None and arguments is not None:
+        raise RefusedCall("arguments: they need a tool. Name the tool to call with them.")
+    check_depth(arguments)
+    if tool is not None and ctx.request_state is None:
+        await _check_call(ctx, request, tool, wait_s)
+    return await _begin(ctx, request, wait_s, request_key, run_id)
+
+
+@tool(title="Make a plan", annotations=LOOKS, output_schema=SHORT_SCHEMA)
+async def make_plan(
+    prompt: Prompt,
+    ctx: Context,
+    wait_s: WaitSeconds = WAIT_SECONDS,
+    max_seconds: Seconds = LIMITS.seconds,
+    request_key: RequestKey = None,
+) -> ToolResult | InputRequiredResult:
+    """Look around once and return a plan for the prompt (objective and steps) without running
+    it. run_step with its run_id makes the steps.
+    """
+    limits = Limits(seconds=max_seconds)
+    request = RunRequest(prompt=prompt, goal="plan", limits=limits)
+    return await _begin(ctx, request, wait_s, request_key)
+
+
+@tool(title="Follow a run", annotations=OWN_READS, output_schema=SHORT_SCHEMA)
+async def get_run(
+    run_id: RunId,
+    ctx: Context,
+    wait_s: WaitSeconds = WAIT_SECONDS,
+    iteration: Annotated[
+        int | None,
+        Field(
+            description="Return the whole tool result of this iteration instead, or its "
+            "whole call while that waits for approval.",
+            ge=0,
+        ),
+    ] = None,
+    whole: Annotated[
+        bool, "Return the whole report: each action, model call and upstream."
+    ] = False,
+) -> ToolResult | InputRequiredResult:
+    """Wait for the end of a run for up to wait_s seconds and return its report; while it goes
+    on, what is new since the last call. Cancelling this call does not stop the run. When the
+    run waits for approval, the user is asked. Runs are found after a restart too.
+    """
+    run = await _answered(ctx) or await callers_run(ctx, run_id, ToolError)
+    if iteration is None:
+        return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run, whole=whole)
+    with errors_as(ToolError):
+        numbered("iteration", run.state.iterations, str(iteration))
+    return result_of(run, iteration)
+
+
+@tool(title="Steer a run", annotations=OWN_CHANGES, output_schema=schema_of(SteeringResult))
+async def steer_run(
+    run_id: RunId,
+    ctx: Context,
+    hint: Annotated[
+        str,
+        Field(
+            description="Words for the run's models, as an addition to the request. Example: "
+            "'Look in server/ rather than in tests/.'",
+            max_length=MAX_HINT_CHARS,
+        ),
+    ] = "",
+    skip: Annotated[
+        list[int],
+        Field(description="Later steps not to do: their numbers in the report.", max_length=20),
+    ] = [],  # noqa: B006  FastMCP reads it, nobody writes it
+    order: Annotated[
+        list[int],
+        Field(description="Later steps to do first, in this order: numbers.", max_length=20),
+    ] = [],  # noqa: B006
+) -> ToolResult:
+    """Say something to a run that is under way: a hint, steps to skip, another order. It takes
+    effect at the run's next decision; get_run shows when. To stop the run use cancel_run.
+    """
+    run = await callers_run(ctx, run_id, ToolError)
+    with errors_as(ToolError):
+        await engine_of(ctx).steer(run, hint=hint, skip=skip, order=order)
+    found = report_of(run)
+    result = SteeringResult(run_id=run.id, status=found.status, steering=found.steering)
+    goes_on = what_next(found) if run.interrupted else ""
+    said = f"Run `{run.id}` will follow this from its next decision on. {goes_on}".strip()
+    return ToolResult(
+        content=[TextContent(type="text", text=said)],
+        structured_content=result.model_dump(mode="json"),
+    )
+
+
+@tool(
+    title="Cancel a run",
+    annotations=OWN_CHANGES.model_copy(update={"idempotent_hint": True}),
+    output_schema=SHORT_SCHEMA,
+)
+async def cancel_run(run_id: RunId, ctx: Context) -> ToolResult:
+    """End a run and return the report of what it found; one that has ended stays as it is."""
+    run = await callers_run(ctx, run_id, ToolError)
+    with errors_as(ToolError):
+        await engine_of(ctx).cancel(run)
+    return result_of(run)
+
+
+@tool(
+    title="List the upstreams and their tools",
+    annotations=OWN_READS,
+    output_schema=schema_of(PoolListing),
+)
+async def list_tools(ctx: Context) -> ToolResult:
+    """The upstream servers with their state, and their tools with safety class and priority."""
+    pool = engine_of(ctx).pool
+    await pool.ready(LISTING_SECONDS)
+    found = pool_listing(pool)
+    return ToolResult(
+        content=[TextContent(type="text", text=listing_markdown(found))],
+        structured_content=found.model_dump(mode="json"),
+    )
+
+
+@cache
+def _tools() -> list[Tool]:
+    """Made once, because their schemas take much longer than all else of a server."""
+    functions = (plan_and_answer, run_step, make_plan, get_run, steer_run, cancel_run, list_tools)
+    return [Tool.from_function(function) for function in functions]
+
+
 def register(mcp: FastMCP, changes: bool, project: Path) -> None:
-    """Publish the tools on a server whose lifespan yields `engine`; `changes`: its runs may do
-    more than read; `project`: what they are about."""
+    """Publish the tools on a server whose lifespan yields `engine`."""
+    for made in _tools():
+        describe(mcp.add_tool(made.model_copy()), changes, project)
 
-    @mcp.tool(
-        title="Plan and answer",
-        description=PLAN_AND_ANSWER.format(project=project),
-        annotations=CHANGES if changes else LOOKS,
-        output_schema=SHORT_SCHEMA,
-        app=AppConfig(resource_uri=VIEW),
-    )
-    async def plan_and_answer(
-        prompt: Prompt,
-        ctx: Context,
-        wait_s: WaitSeconds = WAIT_SECONDS,
-        max_iterations: Iterations = LIMITS.iterations,
-        max_seconds: Seconds = LIMITS.seconds,
-        max_model_tokens: ModelTokens = LIMITS.model_tokens,
-        data_schema: DataSchema = None,
-        policy: RunPolicy = Policy.ASK,
-        run_id: GoesOn = None,
-        request_key: RequestKey = None,
-    ) -> ToolResult | InputRequiredResult:
-        limits = Limits(
-            iterations=max_iterations, seconds=max_seconds, model_tokens=max_model_tokens
-        )
-        request = RunRequest(prompt=prompt, limits=limits, data_schema=data_schema, policy=policy)
-        return await _begin(ctx, request, wait_s, request_key, run_id)
 
-    @mcp.tool(
-        title="Run one step",
-        annotations=CHANGES if changes else LOOKS,
-        output_schema=SHORT_SCHEMA,
-    )
-    async def run_step(
-        ctx: Context,
-        prompt: StepPrompt = "",
-        tool: Annotated[
-            str | None, "The tool to call (see list_tools); null: let it choose."
-        ] = None,
-        arguments: Annotated[
-            dict[str, Any] | None, "The tool's arguments; null: let the model write them."
-        ] = None,
-        wait_s: WaitSeconds = WAIT_SECONDS,
-        max_seconds: Seconds = LIMITS.seconds,
-        policy: RunPolicy = Policy.ASK,
-        run_id: GoesOn = None,
-        request_key: RequestKey = None,
-    ) -> ToolResult | InputRequiredResult:
-        """Make one tool call and say what its result means for the prompt, for clients that plan
-        the steps themselves. Give the prompt alone, or the tool and its arguments too. With the
-        run_id of a step, or of make_plan, the next step is made in the same run; plan_and_answer
-        with that run_id concludes from all steps.
-        """
-        request = RunRequest(
-            prompt=prompt,
-            goal="step",
-            tool=tool,
-            arguments=arguments,
-            limits=Limits(iterations=1, seconds=max_seconds),
-            policy=policy,
-        )
-        if tool is None and arguments is not None:
-            raise RefusedCall("arguments: they need a tool. Name the tool to call with them.")
-        check_depth(arguments)
-        if tool is not None and ctx.request_state is None:
-            await _check_call(ctx, request, tool, wait_s)
-        return await _begin(ctx, request, wait_s, request_key, run_id)
-
-    @mcp.tool(title="Make a plan", annotations=LOOKS, output_schema=SHORT_SCHEMA)
-    async def make_plan(
-        prompt: Prompt,
-        ctx: Context,
-        wait_s: WaitSeconds = WAIT_SECONDS,
-        max_seconds: Seconds = LIMITS.seconds,
-        request_key: RequestKey = None,
-    ) -> ToolResult | InputRequiredResult:
-        """Look around once and return a plan for the prompt (objective and steps) without running
-        it. run_step with its run_id makes the steps.
-        """
-        limits = Limits(seconds=max_seconds)
-        request = RunRequest(prompt=prompt, goal="plan", limits=limits)
-        return await _begin(ctx, request, wait_s, request_key)
-
-    @mcp.tool(title="Follow a run", annotations=OWN_READS, output_schema=SHORT_SCHEMA)
-    async def get_run(
-        run_id: RunId,
-        ctx: Context,
-        wait_s: WaitSeconds = WAIT_SECONDS,
-        iteration: Annotated[
-            int | None,
-            Field(
-                description="Return the whole tool result of this iteration instead, or its "
-                "whole call while that waits for approval.",
-                ge=0,
-            ),
-        ] = None,
-        whole: Annotated[
-            bool, "Return the whole report: each action, model call and upstream."
-        ] = False,
-    ) -> ToolResult | InputRequiredResult:
-        """Wait for the end of a run for up to wait_s seconds and return its report; while it goes
-        on, what is new since the last call. Cancelling this call does not stop the run. When the
-        run waits for approval, the user is asked. Runs are found after a restart too.
-        """
-        run = await _answered(ctx) or await callers_run(ctx, run_id, ToolError)
-        if iteration is None:
-            return await followed(run, engine_of(ctx), ctx, wait_s) or result_of(run, whole=whole)
-        with errors_as(ToolError):
-            numbered("iteration", run.state.iterations, str(iteration))
-        return result_of(run, iteration)
-
-    @mcp.tool(
-        title="Steer a run",
-        annotations=OWN_CHANGES,
-        output_schema=schema_of(SteeringResult),
-    )
-    async def steer_run(
-        run_id: RunId,
-        ctx: Context,
-        hint: Annotated[
-            str,
-            Field(
-                description="Words for the run's models, as an addition to the request. Example: "
-                "'Look in server/ rather than in tests/.'",
-                max_length=MAX_HINT_CHARS,
-            ),
-        ] = "",
-        skip: Annotated[
-            list[int],
-            Field(description="Later steps not to do: their numbers in the report.", max_length=20),
-        ] = [],  # noqa: B006  FastMCP reads it, nobody writes it
-        order: Annotated[
-            list[int],
-            Field(description="Later steps to do first, in this order: numbers.", max_length=20),
-        ] = [],  # noqa: B006
-    ) -> ToolResult:
-        """Say something to a run that is under way: a hint, steps to skip, another order. It takes
-        effect at the run's next decision; get_run shows when. To stop the run use cancel_run.
-        """
-        run = await callers_run(ctx, run_id, ToolError)
-        with errors_as(ToolError):
-            await engine_of(ctx).steer(run, hint=hint, skip=skip, order=order)
-        found = report_of(run)
-        result = SteeringResult(run_id=run.id, status=found.status, steering=found.steering)
-        goes_on = what_next(found) if run.interrupted else ""
-        said = f"Run `{run.id}` will follow this from its next decision on. {goes_on}".strip()
-        return ToolResult(
-            content=[TextContent(type="text", text=said)],
-            structured_content=result.model_dump(mode="json"),
-        )
-
-    @mcp.tool(
-        title="Cancel a run",
-        annotations=OWN_CHANGES.model_copy(update={"idempotent_hint": True}),
-        output_schema=SHORT_SCHEMA,
-    )
-    async def cancel_run(run_id: RunId, ctx: Context) -> ToolResult:
-        """End a run and return the report of what it found; one that has ended stays as it is."""
-        run = await callers_run(ctx, run_id, ToolError)
-        with errors_as(ToolError):
-            await engine_of(ctx).cancel(run)
-        return result_of(run)
-
-    @mcp.tool(
-        title="List the upstreams and their tools",
-        annotations=OWN_READS,
-        output_schema=schema_of(PoolListing),
-    )
-    async def list_tools(ctx: Context) -> ToolResult:
-        """The upstream servers with their state, and their tools with safety class and priority."""
-        pool = engine_of(ctx).pool
-        await pool.ready(LISTING_SECONDS)
-        found = pool_listing(pool)
-        return ToolResult(
-            content=[TextContent(type="text", text=listing_markdown(found))],
-            structured_content=found.model_dump(mode="json"),
-        )
+def describe(tool: Tool, changes: bool, project: Path) -> None:
+    """Say in a tool whether its runs may do more than read, and what they are about."""
+    if tool.name in ("plan_and_answer", "run_step"):
+        tool.annotations = CHANGES if changes else LOOKS
+    if tool.name == "plan_and_answer":
+        tool.description = PLAN_AND_ANSWER.format(project=project)
 
 
 async def _begin(
