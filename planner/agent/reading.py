@@ -23,7 +23,7 @@ from planner.checks.grounding import (
 from planner.checks.lenient import CUT, has_block, items_in, only, text_of
 from planner.events import BriefMade
 from planner.evidence.answers import details
-from planner.evidence.passages import grouped, likeliest
+from planner.evidence.selection import grouped, likeliest
 from planner.passage import Passage
 from planner.protocol import IT, Conclude, Wants
 from planner.state import RunState

@@ -15,9 +15,6 @@ MAX_UNIT = 500
 """Characters of a unit that is not divided further."""
 MIN_UNIT = 250
 """Neighbouring units are joined up to this many characters; a small one says little."""
-LIKELIEST = 1000
-"""Characters of the passages that are read first. From more, a small model often names something
-next to the answer."""
 MAX_LINE = 300
 """Characters of a line; the rest of a longer one, such as minified code, is left out."""
 MAX_PROSE = 2500
@@ -352,27 +349,3 @@ def _level(lines: Sequence[str], number: int, underlines: dict[str, int]) -> int
     if not (underlined and re.search(r"\w", line)):
         return 0
     return underlines.setdefault(under[0], len(underlines) + 1)
-
-
-def likeliest(passages: Sequence[Passage]) -> list[Passage]:
-    """The first of ranked passages; of more than there is room for, those that define or use what
-    the request names, if the first does: a small model takes others for answers too. Where it does
-    not, only the lines behind it define something, namely what it mentions."""
-    groups = grouped(passages, LIKELIEST)
-    if len(groups) > 1 and passages[0].relation:
-        groups = grouped([each for each in passages if each.relation], LIKELIEST) or groups
-    return groups[0] if groups else []
-
-
-def grouped(passages: Sequence[Passage], characters: int) -> list[list[Passage]]:
-    """The passages in their order, each group with no more than so many characters but for one
-    passage that is longer."""
-    groups: list[list[Passage]] = []
-    room = 0
-    for passage in passages:
-        if not groups or len(passage.text) > room:
-            groups.append([])
-            room = characters
-        groups[-1].append(passage)
-        room -= len(passage.text)
-    return groups

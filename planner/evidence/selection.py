@@ -57,6 +57,9 @@ MAX_USERS = 6
 MIN_COPIED = 60
 """Characters of a text that says the same wherever it stands; a line may be about something else
 there."""
+LIKELIEST = 1000
+"""Characters of the passages that are read first. From more, a small model often names something
+next to the answer."""
 MAX_GAP = 3
 """Lines between two units of one definition, all of them blank."""
 
@@ -305,3 +308,27 @@ def fitting(
         if len(text) >= MIN_COPIED:
             said.add(text)
     return shown
+
+
+def likeliest(passages: Sequence[Passage]) -> list[Passage]:
+    """The first of ranked passages; of more than there is room for, those that define or use what
+    the request names, if the first does: a small model takes others for answers too. Where it does
+    not, only the lines behind it define something, namely what it mentions."""
+    groups = grouped(passages, LIKELIEST)
+    if len(groups) > 1 and passages[0].relation:
+        groups = grouped([each for each in passages if each.relation], LIKELIEST) or groups
+    return groups[0] if groups else []
+
+
+def grouped(passages: Sequence[Passage], characters: int) -> list[list[Passage]]:
+    """The passages in their order, each group with no more than so many characters but for one
+    passage that is longer."""
+    groups: list[list[Passage]] = []
+    room = 0
+    for passage in passages:
+        if not groups or len(passage.text) > room:
+            groups.append([])
+            room = characters
+        groups[-1].append(passage)
+        room -= len(passage.text)
+    return groups

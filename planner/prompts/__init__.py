@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 from planner.actions import actions, attempts
 from planner.events import ALONE, TRIES, ModelCalled, Role
 from planner.evidence import context
-from planner.evidence.passages import likeliest
+from planner.evidence.selection import likeliest
 from planner.evidence.tool_ranking import shown_whole
 from planner.evidence.words import long_words
 from planner.models.base import Message
