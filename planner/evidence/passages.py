@@ -35,10 +35,12 @@ class _Unit:
 
 
 _GOES_ON = re.compile(
-    r"\s*(?:[)\]}{>].*|(?:end|fi|done|esac)\b.*|</[\w:-]+>\s*|#\s*(?:if|el|endif).*)"
+    r"\s*(?:[)\]}{>].*|(?i:end|fi|done|esac|where(?! ?[:=(]))\b.*"
+    r"|(?:public|private|protected)[\w ]*:|</[\w:-]+>\s*|#\s*(?:if|el|endif).*)"
 )
 """A line that belongs to what stands before it, however deep: a bracket, as of a body or behind
-parameters, another end, or a condition of C's preprocessor."""
+parameters, another end, a condition on types, who may see the members below it, or a condition of
+C's preprocessor."""
 _OTHER_ENDS = re.compile(r"[\v\f\x1c-\x1e\x85\u2028\u2029]")
 """Characters that Python takes for ends of lines, and editors do not."""
 _NUMBER = re.compile(r"\s+(\d{1,7})\t|\s*(\d{1,7})→")
@@ -47,6 +49,8 @@ _COUNTED = re.compile(r"\[.*\]\n[ \t]*")
 """A line in brackets, with an empty one below it."""
 _COMMENT = "/*"
 """What a block comment begins with, in most languages."""
+_NOTE = re.compile(r"\s*(?:/[/*]|--+(?=[\s|]|$)|#(?![#\[]|[\w-]+\W*$))")
+"""A comment, or a directive such as `#pragma`. A `#name` alone is none, as in CSS."""
 _MARK = re.compile(r"(#{1,6}|={1,6}) ")
 _UNDERLINE = re.compile(r"([=\-~^\"'#*+.])\1{2,}")
 
@@ -81,7 +85,8 @@ def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
 
 def _flat(lines: Sequence[str]) -> list[str]:
     """The lines, with those of a block comment as deep as its first one, and none of them blank: it
-    is one piece, and leads to what stands below it."""
+    is one piece, and leads to what stands below it. What is no code, and shallower than the code on
+    both of its sides, is as deep as that."""
     flat: list[str] = []
     begun: list[str] = []
     for line in lines:
@@ -93,7 +98,18 @@ def _flat(lines: Sequence[str]) -> list[str]:
             indent = begun[0][: -len(begun[0].lstrip())]
             flat += (indent + _COMMENT.ljust(len(each) - len(indent), "*") for each in begun)
             begun = []
-    return flat + begun  # what has no end is no comment
+    flat += begun  # what has no end is no comment
+    before, notes = "", list[int]()
+    for number, line in enumerate(flat):
+        if _NOTE.match(line):
+            notes.append(number)
+        elif line.strip():
+            shallower = min(before, line, key=_depth)
+            indent = shallower.removesuffix(shallower.lstrip())
+            for each in notes:
+                flat[each] = max(flat[each], indent + flat[each].lstrip(), key=_depth)
+            before, notes = line, []
+    return flat
 
 
 def _is_comment(line: str) -> bool:
@@ -147,13 +163,15 @@ def of_document(source: str, text: str, upstream: str) -> list[Passage]:
 def around(lines: Sequence[str], number: int) -> list[str]:
     """The lines that a line is nested in, from the outermost on."""
     found: list[str] = []
-    inner = lines[number]
-    for line in reversed(lines[:number]):
+    flat = _flat(lines)
+    inner = flat[number]
+    for above in reversed(range(number)):
+        line = flat[above]
         if not (inner[:1].isspace() or inner.startswith("- ")):
             break  # it stands in nothing
         if line.strip() and _within(inner, line) and not _GOES_ON.fullmatch(line):
             inner = line
-            found.insert(0, line)
+            found.insert(0, lines[above])
     return found
 
 
@@ -163,10 +181,7 @@ def _size(lines: Sequence[str], first: int, last: int) -> int:
 
 def _depth(line: str) -> int:
     expanded = line.expandtabs(4)
-    text = expanded.lstrip()
-    # A further line of a comment begins with a star, one column in from the first.
-    starred = len(text) < len(expanded) and re.match(r"\*(?:[\s/]|$)", text) is not None
-    return len(expanded) - len(text) - starred
+    return len(expanded) - len(expanded.lstrip())
 
 
 def _within(line: str, above: str) -> bool:

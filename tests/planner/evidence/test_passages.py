@@ -173,6 +173,31 @@ def test_a_comment_with_blank_lines_stands_with_what_it_leads_to() -> None:
         assert sum(member.strip() in each.text for each in divided) == 1
 
 
+@pytest.mark.parametrize(
+    ("head", "odd"),
+    [
+        ("class Gate\n{", "#pragma warning disable 618\n"),
+        ("class Gate\n{", "//  int old;\n\n"),
+        ("class Gate {", "public:\n"),
+        ("impl<T> Gate<T>\nwhere\n    T: Copy,\n{", ""),
+        ("defmodule Gate do", '    @doc """\n    Options:\n\n    * `one`\n      it is\n    """\n'),
+    ],
+)
+def test_what_stands_shallower_within_a_definition_does_not_end_it(head: str, odd: str) -> None:
+    body = "int one, int two)\n    {\n        return one + two;\n    }\n"
+    members = [f"    int size_{number}({body}" for number in range(20)]
+    text = "\n".join([head, *members[:10], odd + members[10], *members[11:], "}"])
+    for number in (11, 19):
+        inside = holding(of_file("gate", text), f"size_{number}(")
+        assert inside.heading == head.splitlines()[0]
+
+
+@pytest.mark.parametrize("end", ["fi", "END IF;", "End If"])
+def test_what_ends_a_body_belongs_to_it(end: str) -> None:
+    (whole,) = of_file("gate", f"if open then\n    shut the gate\n{end}\n")
+    assert whole.text.endswith(end)
+
+
 def test_what_has_no_end_is_no_comment() -> None:
     assert [each.text for each in of_file("a.ignore", "/*.log\n\n/*.tmp\n")] == ["/*.log\n\n/*.tmp"]
 
