@@ -7,6 +7,7 @@ each keeps the first lines of those around it (`heading`), so that a method is s
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from planner.passage import Passage
 from planner.text import json_of
@@ -35,7 +36,7 @@ class _Unit:
 
 
 _GOES_ON = re.compile(
-    r"\s*(?:[)\]}{>].*|(?i:end|fi|done|esac|where(?! ?[:=(]))\b.*"
+    r"\s*+(?:[)\]}{>].*|(?i:end|fi|done|esac|where(?! ?[:=(]))\b.*"
     r"|(?:public|private|protected)[\w ]*:|</[\w:-]+>\s*|#\s*(?:if|el|endif).*)"
 )
 """A line that belongs to what stands before it, however deep: a bracket, as of a body or behind
@@ -49,8 +50,11 @@ _COUNTED = re.compile(r"\[.*\]\n[ \t]*")
 """A line in brackets, with an empty one below it."""
 _COMMENT = "/*"
 """What a block comment begins with, in most languages."""
-_NOTE = re.compile(r"\s*(?:/[/*]|--+(?=[\s|]|$)|#(?![#\[]|[\w-]+\W*$))")
-"""A comment, or a directive such as `#pragma`. A `#name` alone is none, as in CSS."""
+_NOTE = re.compile(r"\s*+(?:(?:/[/*]+!?|--+(?=[\s|]|$)|#(?![#\[]|[\w-]+\W*$)[:!]?)(<|\s*\^)?)")
+"""A comment, or a directive such as `#pragma`: it leads to what stands below it, or tells of what
+stands before it (`///<`, `-- ^`). A `#name` alone is none, as in CSS."""
+_DECORATOR = re.compile(r"\s*+(?:@[\w.]+(?:\(|$)|#!?\[|\[[A-Z]\w*\()")
+"""What leads to what stands below it, and may have lines of its own."""
 _MARK = re.compile(r"(#{1,6}|={1,6}) ")
 _UNDERLINE = re.compile(r"([=\-~^\"'#*+.])\1{2,}")
 
@@ -65,7 +69,7 @@ def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
     """The passages of a file, in their order."""
     lines = [_OTHER_ENDS.sub(" ", _readable(line)).rstrip() for line in split_lines(text)]
     marked = path.lower().endswith((".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc"))
-    units = _sections(lines) if marked else _divided(_flat(lines), 0, len(lines) - 1, ())
+    units = _sections(lines) if marked else _divided(_flat(tuple(lines)), 0, len(lines) - 1, ())
     passages = []
     for unit in units:
         body = lines[unit.first : unit.last + 1]
@@ -83,7 +87,8 @@ def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
     return passages
 
 
-def _flat(lines: Sequence[str]) -> list[str]:
+@lru_cache(maxsize=16)  # asked for each line of a passage
+def _flat(lines: tuple[str, ...]) -> Sequence[str]:
     """The lines, with those of a block comment as deep as its first one, and none of them blank: it
     is one piece, and leads to what stands below it. What is no code, and shallower than the code on
     both of its sides, is as deep as that."""
@@ -163,7 +168,7 @@ def of_document(source: str, text: str, upstream: str) -> list[Passage]:
 def around(lines: Sequence[str], number: int) -> list[str]:
     """The lines that a line is nested in, from the outermost on."""
     found: list[str] = []
-    flat = _flat(lines)
+    flat = _flat(tuple(lines))
     inner = flat[number]
     for above in reversed(range(number)):
         line = flat[above]
@@ -230,6 +235,7 @@ def _least_depth(lines: Sequence[str], first: int, last: int) -> int | None:
 def _head(lines: Sequence[str], first: int, last: int) -> int | None:
     """The line of a unit under which the others stand deeper; None where it has no inside."""
     depth = _least_depth(lines, first, last)
+    decorator: int | None = None
     for number in range(first, last):
         line = lines[number]
         if not line.strip() or _depth(line) != depth or _GOES_ON.fullmatch(line):
@@ -237,8 +243,10 @@ def _head(lines: Sequence[str], first: int, last: int) -> int | None:
         following = _written(lines, number + 1, last)
         body = next((each for each in following if not _GOES_ON.fullmatch(each)), "")
         if _within(body, line):
-            return number
-    return None
+            if not _DECORATOR.match(line):
+                return number
+            decorator = number if decorator is None else decorator
+    return decorator
 
 
 def _chunks(lines: Sequence[str], first: int, last: int) -> Iterator[tuple[int, int]]:
@@ -254,7 +262,8 @@ def _chunks(lines: Sequence[str], first: int, last: int) -> Iterator[tuple[int, 
         goes_on = _GOES_ON.fullmatch(line) or (above and _within(line, above))
         begins = _depth(line) == depth and not goes_on
         leads = _is_comment(line) and not _is_comment(lines[number - 1])
-        apart = deep or leads or end < number - 1
+        led = begins and _DECORATOR.match(above) and re.match(r"\s*[)\]}@#[]", lines[end])
+        apart = (deep and not led) or leads or end < number - 1
         if start >= 0 and begins and apart:
             yield start, end
         if start < 0 or (begins and apart):
@@ -292,12 +301,27 @@ def _joined(
 def _windows(
     lines: Sequence[str], first: int, last: int, heading: tuple[int, ...]
 ) -> Iterator[_Unit]:
-    start = first
+    start = cut = first
     for number in range(first, last + 1):
+        if number > first and _begins(lines, number):
+            cut = number
         if _size(lines, start, number) > MAX_UNIT and number > start:
-            yield _Unit(start, number - 1, heading)
-            start = number
+            end = cut if cut > start else number
+            yield _Unit(start, end - 1, heading)
+            start = end
     yield _Unit(start, last, heading)
+
+
+def _begins(lines: Sequence[str], number: int) -> bool:
+    """Whether something new can be seen to begin at a line: with a comment or a decorator, or below
+    a comment that tells of what stands before it."""
+    above, line = _NOTE.match(lines[number - 1]), _NOTE.match(lines[number])
+    if line or not above:
+        leads = (line and not line[1]) or _DECORATOR.match(lines[number])
+        return bool(leads and not above)
+    while not above[1] and number > 1 and (further := _NOTE.match(lines[number - 2])):
+        above, number = further, number - 1
+    return above[1] is not None
 
 
 _FENCE = re.compile(r"(`{3,}|~{3,})(.*)")

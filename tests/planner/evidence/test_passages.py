@@ -161,16 +161,23 @@ def test_what_leads_to_a_class_stands_with_it() -> None:
     assert "# What leads to a class stands with it.\n@register\nclass First(Base):" in first.text
 
 
-def test_a_comment_with_blank_lines_stands_with_what_it_leads_to() -> None:
-    members = [
-        f"    /**\n    {name} of the gate.\n\n      As it is told:\n\n    @default "
-        f"{number * 'very '}wide\n    */\n    {name}?: number;\n"
-        for number, name in enumerate(["width", "height", "depth", "weight", "colour", "age"], 9)
-    ]
+@pytest.mark.parametrize(
+    "member",
+    [
+        "    /**\n    {0} of it.\n\n      Told:\n\n    @default {1}wide\n    */\n    {0}?: n;\n\n",
+        "    /// {0} of it.\n    ///\n    /// It is {1}wide.\n    #[default]\n    {0},\n",
+        "    #[arg(\n        default = {1}wide,\n    )]\n    {0}: int,\n",
+        "    // {0} of the gate, {1}wide\n    int {0} = 4;\n",
+        "    , {0} :: Int\n    -- ^ {0} of the gate.\n    -- It is {1}wide.\n",
+    ],
+)
+def test_a_member_stands_with_what_leads_to_it(member: str) -> None:
+    names = ["width", "height", "depth", "weight", "colour", "age"] * 3
+    members = [member.format(f"{name}_{n}", n * "very ") for n, name in enumerate(names)]
     divided = of_file("gate.d.ts", "export type Gate = {\n" + "".join(members) + "};\n")
     assert len(divided) > 2
-    for member in members:
-        assert sum(member.strip() in each.text for each in divided) == 1
+    for each in members:
+        assert sum(each.strip() in passage.text for passage in divided) == 1
 
 
 @pytest.mark.parametrize(
