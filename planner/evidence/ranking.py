@@ -41,7 +41,8 @@ _ASIDE = re.compile(
     r"(?<=\bpub)\([^()]*\)|(?<=\bfunc) \([^()]*\)(?= \w)|(?<=\bdef )self\."
     r"|(?i:(?<=\bcreate )or replace |\bif not exists )"
     r"|(?i:(?<=\bfun )|(?<=\bfunction )|(?<=\bprocedure )|(?<=\btable )|(?<=\bview )"
-    r"|(?<=\bdefmodule ))(?:[@:]?\w+@?[.:])+(?=\w)"
+    r"|(?<=\bdefmodule ))(?:<[^()=]{0,80}> )?(?:[@:]?\w+(?:<[^()=]{0,80}>)?[?@]?[.:])+(?=\w)"
+    r"|(?<=\btemplate)<[^()=;{}]{0,80}>(?= \w)|(?<=\w )<[^()=;{}]{0,80}> (?=\w)"
     r"|\busing (?=\w+ = )|\bcase (?=(?:class|object) )"
 )
 """What stands before a name that is defined and says nothing of it: a scope in Rust, a receiver in
@@ -59,7 +60,9 @@ _OF_TYPES = re.compile(
     r"(?=(?:[\s*&?]+|::)(?:\w+::)*\w+\s*[(=;{<])"
 )
 """What a type is made of, before a name that is defined: `List<User> all(`, `String[] names =`."""
-_BASES = re.compile(r"^(\s*(?:\w+ )+?\w+) (?:extends|implements)\b[^{]*")
+_BASES = re.compile(
+    r"^(\s*(?:\w+ )+?\w+) (?:(?:extends|implements)\b[^{]*|(?:@?\w+ )?constructor(?=\()|func(?=\())"
+)
 """What a class is made of, behind its name: its body may open on the next line."""
 _TAG = re.compile(r"\s*(?::\w+ [^:]+:|(?:[*#]+|//+|--)\s*[@\\]\w+)")
 """How a line of documentation tells of a parameter: `:param name:`, `* @param name`."""
@@ -67,8 +70,11 @@ _REMARK = re.compile(r"\s*(?:(?:\*|--+)(?:\s|$)|- (?![\w.\"'-]+\s*(?::|=>?)))")
 """How prose begins: a further line of a comment, a comment, an entry of a list that is no key."""
 _DO = re.compile(r"(?<=[\w\]?!])\s+do$")
 """What opens a body in Ruby and Elixir, as `{` does elsewhere."""
-_SIGNED = re.compile(r"\s*([a-z_][\w']*)(?:\s*,\s*[\w']+)*\s+::\s+(?=[A-Z(\[]|.*->)")
+_SIGNED = re.compile(r"\s*(?:[{,] *|@\w+ )?([a-z_][\w']*)(?:,[\w', ]+)?\s+::\s+(?=[A-Z([]|.*->)")
 """A name and its type, as in Haskell."""
+_KINDS = r"(?:class|struct|enum|union|interface|namespace|object|trait)\b"
+_KIND = re.compile(rf"\s*(?:\w+ )*?{_KINDS} (?!{_KINDS})([^\W\d]\w*)(?=[<&]|\s*[:{{]|\s+final\b)")
+"""What has a body, and its name: `enum class level {`, `class buffer final : public base {`."""
 _BODY = re.compile(r"\s\{(?!\{)")
 _ASSIGNED = re.compile(r"\s*=(?![=>])")
 _METHOD = re.compile(r"\((?:[^()]|\([^()]*\))*\)(?:\s*:\s.*|(?:(?!->)[^()=])*)\{$")
@@ -269,6 +275,8 @@ def defined_in(line: str) -> tuple[str, int] | None:
     if (macro := _MACRO.match(line)) and line.split()[0] not in _STATEMENTS:
         return macro[1] or macro[2], 1
     opens = _opens(line)
+    if opens and (kind := _KIND.match(line)):
+        return kind[1], len(TOKEN.findall(line[: kind.start(1)]))
     opening: list[tuple[str, int]] = []
     for position, token in enumerate(TOKEN.finditer(line)):
         name, before, after = token.group(), line[: token.start()], line[token.end() :]
@@ -281,17 +289,17 @@ def defined_in(line: str) -> tuple[str, int] | None:
             break
         if _is_defined(before, after.lstrip(), behind) and (after.strip() or _ends(before, name)):
             return name, position
-        if opens and behind and not after.startswith("&"):
+        if opens and behind and not (after.startswith("&") or re.fullmatch(_KINDS, name)):
             opening.append((name, position))
     return next((each for each in opening if not each[0].islower()), next(iter(opening), None))
 
 
 def _ends(before: str, name: str) -> bool:
     """Whether a line may end with a name that it defines. Prose ends with any word, and a field in
-    columns, or with a pointer, ends with its type."""
+    columns, with a pointer, or behind what is spelled as a name ends with its type."""
     first, *more = before.split()
     one_blank = re.search(r"\S[ \t]\Z", before) is not None
-    if not one_blank or any(each[0].isdigit() for each in (first, *more)):
+    if is_name(first) or not one_blank or any(each[0].isdigit() for each in (first, *more)):
         return False
     shouted = all(each.isupper() for each in (first, *more))
     return shouted or not name[0].islower() or (first[0].islower() and not more)

@@ -110,6 +110,8 @@ DEFINITIONS = [
     ("    internal inline fun <reified T> parse(text: String): T {", "parse"),
     ("fun <T : Any> load(item: T) {", "load"),
     ("sealed class Result<out T> {", "Result"),
+    ("class Boat @Inject constructor(", "Boat"),
+    ("fun <T> Flow<T>.test(", "test"),
     # Rust
     ("    pub fn new() -> Self {", "new"),
     ("pub struct Queue<'a> {", "Queue"),
@@ -120,6 +122,7 @@ DEFINITIONS = [
     ("func Map[K comparable, V any](m map[K]V) []K {", "Map"),
     ("type Set[T any] map[T]struct{}", "Set"),
     ("type point struct { x, y int }", "point"),
+    ("type Handler func(w Writer, r *Request)", "Handler"),
     # C, C++
     ("struct Foo { int x; };", "Foo"),
     ("static char *names[] = {", "names"),
@@ -129,6 +132,15 @@ DEFINITIONS = [
     ("std::map<std::string, int> counts_;", "counts_"),
     ("T& List<T>::at(size_t i) {", "at"),
     ("using Names = std::vector<std::string>;", "Names"),
+    ("enum class level {", "level"),
+    ("typedef struct entry {", "entry"),
+    ("template <typename T> class buffer {", "buffer"),
+    ("class sink final : public base {", "sink"),
+    ("class sink : public Base {", "sink"),
+    # Java
+    ("    public <T extends Throwable> T getLast() {", "getLast"),
+    # Haskell
+    ("    , port :: Int", "port"),
     # C#
     ("    public async Task<int> Load() {", "Load"),
     ("    public List<string> Names { get; private set; }", "Names"),
@@ -142,6 +154,7 @@ DEFINITIONS = [
     ("    t.integer :limit, null: false", "limit"),
     # Elixir
     ("    field :limit, :integer, default: 20", "limit"),
+    ("  @type host :: String.t() | {:local, String.t()}", "host"),
     # Scala
     ("case class Boat(name: String)", "Boat"),
     # PHP
@@ -213,6 +226,8 @@ STATEMENTS = [
     "using System.Text;",
     "raise :closed",
     "    async boat => boat.name,",
+    "typedef struct {",
+    "filterValue string",
 ]
 
 
