@@ -43,6 +43,8 @@ NOTED_SHARE = 0.7
 have to make room."""
 ANSWERS: tuple[Role, ...] = ("overview", "answer", "repair", "conclude")
 """Replies that contain an answer for the user, who sees it while it is written."""
+PROSE: tuple[Role, ...] = ("overview", "facts")
+"""Replies in plain text, which may end before they say all: where they repeat themselves."""
 DELTA_CHARACTERS = 24
 """The length of a piece of an answer that is shown: some words."""
 REPLY_TOKENS = 700
@@ -102,6 +104,10 @@ def _read(
         if found is not None:
             return shape.validate_json(found)
     return shape.validate_json(reply)
+
+
+def _repeats(reply: str) -> bool:
+    return replies.repeats_itself(replies.after_thoughts(reply))
 
 
 def _begun(reply: str, schema: Schema, shape: type[T] | TypeAdapter[T]) -> T | None:
@@ -186,14 +192,12 @@ class ModelCalls:
         schema: Schema | None,
         max_tokens: int,
         model: ChatModel | None = None,
-        enough: Callable[[str], bool] | None = None,
     ) -> Reply:
         """One question to a model. It is asked once more, with more room for them, if thoughts that
-        it could not be kept from took what its reply was to have. `enough` is as in
-        `ChatRequest`."""
+        it could not be kept from took what its reply was to have."""
         model = model or self.models.full
         while True:
-            reply = await self._call(role, question, schema, max_tokens, model, enough)
+            reply = await self._call(role, question, schema, max_tokens, model)
             said = replies.after_thoughts(reply.text)
             thought = reply.thinking_tokens > 0 or len(said) < len(reply.text)
             cut = reply.finish == "length"
@@ -201,19 +205,11 @@ class ModelCalls:
             if not (more and cut):
                 return reply.model_copy(update={"text": replies.without_end(said)})
 
-    async def prose(self, role: Role, question: str, max_tokens: int) -> Reply:
-        """A reply in plain text, which ends when it repeats itself."""
-
-        def repeats(reply: str) -> bool:
-            return replies.repeats_itself(replies.after_thoughts(reply))
-
-        return await self.chat(role, question, None, max_tokens, enough=repeats)
-
     def _until(self, role: Role) -> float:
         """When a reply that may say less than all ends: before the time is over."""
         left = self.clock.seconds_left
         in_time = anyio.current_time() + max(left - SECONDS_AFTER, (1 - SHARE_AFTER) * left)
-        return in_time if role in (*ANSWERS, "facts") else math.inf
+        return in_time if role in (*ANSWERS, *PROSE) else math.inf
 
     def _make_thinking_room(self, model: ChatModel, cut: bool) -> bool:
         """Give a model that was seen to think room for it; whether it is more than before."""
@@ -232,13 +228,7 @@ class ModelCalls:
         return True
 
     async def _call(
-        self,
-        role: Role,
-        question: str,
-        schema: Schema | None,
-        max_tokens: int,
-        model: ChatModel,
-        enough: Callable[[str], bool] | None,
+        self, role: Role, question: str, schema: Schema | None, max_tokens: int, model: ChatModel
     ) -> Reply:
         """One model call that fits the context: room is made until it does."""
         estimate = self.estimates[id(model)]
@@ -255,7 +245,7 @@ class ModelCalls:
                             schema=schema,
                             max_tokens=longest,
                             on_text=draft,
-                            enough=enough,
+                            enough=_repeats if role in PROSE else None,
                             until=self._until(role),
                         )
                     )

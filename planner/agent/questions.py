@@ -93,7 +93,7 @@ class Asker:
         written in plain text: as JSON, a quotation mark ends a sentence, and a small model says
         less."""
         question = questions.on_passages("ask_overview", self.state, passages)
-        reply = await self.calls.prose("overview", question, OVERVIEW_TOKENS)
+        reply = await self.calls.chat("overview", question, None, OVERVIEW_TOKENS)
         lines = lenient.sentences_in(lenient.prose_in(reply.text))
         if reply.finish == "stop":
             return lines
@@ -108,7 +108,7 @@ class Asker:
     async def facts(self, passages: Sequence[Passage]) -> list[str]:
         """What some passages say that belongs to a long answer."""
         question = questions.on_passages("ask_facts", self.state, passages)
-        reply = await self.calls.prose("facts", question, FACTS_TOKENS)
+        reply = await self.calls.chat("facts", question, None, FACTS_TOKENS)
         items = lenient.items_in(lenient.prose_in(reply.text))
         return items if reply.finish == "stop" else items[:-1]
 

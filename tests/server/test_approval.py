@@ -961,13 +961,11 @@ class Hanging(DictionaryPool):
 
 
 async def test_a_change_under_way_at_the_time_limit_is_of_unknown_outcome() -> None:
-    ran, _ = await changed(
-        conclusion("It may be written.", success=False),
-        pool=Hanging({}, [WRITE]),
-        limits=Limits(seconds=0.2),
-    )
+    ran, _ = await changed(pool=Hanging({}, [WRITE]), limits=Limits(seconds=0.2))
     assert ran.results == [("write_file", Outcome.TIMEOUT, UNKNOWN)]
     assert not ran.state.iterations[0].answered
+    assert (ran.state.status, ran.state.reason) == ("failed", "the time limit of 0.2 s was reached")
+    assert "It may have been done or not, and is not made again" in ran.state.answer
 
 
 async def test_an_upstream_that_dies_of_a_change_leaves_its_outcome_unknown(
