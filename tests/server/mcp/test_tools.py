@@ -942,7 +942,8 @@ _Run RUN: 1 tool call (0.0 s), 1 model call (N prompt tokens, N of them cached, 
 async def test_silence_is_filled_with_what_is_waited_for(
     place: Place, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.upstreams = {"files": FILES}  # a process takes its time to start
+    late = ["-c", 'sleep 1; exec "$0" "$@"', FILES["command"], *FILES["args"]]
+    place.upstreams = {"files": FILES | {"command": "sh", "args": late}}
     monkeypatch.setattr("server.mcp.progress_stream.HEARTBEAT_SECONDS", 0.01)
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as caller, anyio.create_task_group() as tasks:
