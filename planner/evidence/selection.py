@@ -54,7 +54,7 @@ MAX_LISTED = 40
 """Names of functions of one definition."""
 MAX_USERS = 6
 """Users of a definition that are named beside it."""
-MIN_COPIED = 60
+MIN_SAME = 60
 """Characters of a text that says the same wherever it stands; a line may be about something else
 there."""
 LIKELIEST = 1000
@@ -305,7 +305,7 @@ def fitting(
             continue
         shown.append(passage)
         room -= _size(passage)
-        if len(text) >= MIN_COPIED:
+        if len(text) >= MIN_SAME:
             said.add(text)
     return shown
 

@@ -66,6 +66,7 @@ class Written:
         self._thought: list[str] = []
         self._begun = time.monotonic()
         self._first: float | None = None
+        self.is_enough = False
         self.in_time = anyio.CancelScope()
         """Around what receives it: ends in time what has begun, though the server may be silent."""
 
@@ -79,10 +80,8 @@ class Written:
             self.in_time.deadline = self._request.until
             if self._request.on_text is not None:
                 self._request.on_text(text)
-
-    @property
-    def is_enough(self) -> bool:
-        return self._request.enough is not None and self._request.enough("".join(self._text))
+            if self._request.enough is not None:
+                self.is_enough = self._request.enough("".join(self._text))
 
     @property
     def ended(self) -> bool:
