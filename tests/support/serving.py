@@ -315,8 +315,12 @@ class Progress(MessageHandler):
         return [meta["planloom/event"] for meta in self.meta if "planloom/event" in meta]
 
     @property
+    def runs(self) -> list[str]:
+        return list(dict.fromkeys(str(meta["planloom/run_id"]) for meta in self.meta))
+
+    @property
     def run_id(self) -> str:
-        return str(self.meta[0]["planloom/run_id"])
+        return self.runs[0]
 
 
 @dataclass
