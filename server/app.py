@@ -152,13 +152,14 @@ def build(
         auth=auth,
         mask_error_details=True,
         middleware=[ClearInputErrors(), list_changes],
+        dereference_schemas=False,  # they are made without references
         request_state_security=security,
     )
     tools.register(mcp, settings.may_change, settings.project)
+    mcp.add_provider(web_view.APP)
     resources.register(mcp)
     prompts.register(mcp)
     web_view.register(mcp, lambda: running[0].engine)
-    web_view.register_app(mcp)
     openai_api.register(mcp, lambda: running[0].engine)
     mcp.add_extension(Tasks())
 

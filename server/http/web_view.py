@@ -15,8 +15,9 @@ from weakref import WeakKeyDictionary
 
 import anyio
 from fastmcp import Context, FastMCP
-from fastmcp.apps import AppConfig
+from fastmcp.apps import UI_MIME_TYPE
 from fastmcp.exceptions import ResourceError
+from fastmcp.server.providers import LocalProvider
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import (
@@ -191,25 +192,28 @@ class SteerRequest(BaseModel):
     order: list[int] = []
 
 
-def register_app(mcp: FastMCP) -> None:
-    """Publish the page as an MCP App (the extension io.modelcontextprotocol/ui), and the list of
-    runs in which it finds the one of a call that is under way."""
+UI = {"ui": {"prefersBorder": True}}
+APP = LocalProvider()
+"""The page as an MCP App (the extension io.modelcontextprotocol/ui), and the list of runs in which
+it finds the one of a call that is under way."""
 
-    @mcp.resource(VIEW, title="A run as it goes on", app=AppConfig(prefers_border=True))
-    def app() -> str:
-        """Plan, tool calls, answer and cost of a run, for hosts that show MCP Apps."""
-        style, script = text_of("view.css"), text_of("view.js")
-        return (
-            text_of("view.html")
-            .replace(STYLE, f"<style>\n{style}</style>")
-            .replace(SCRIPT, f'<script type="module">\n{script}</script>')
-        )
 
-    @mcp.resource("runs://newest", title="The newest runs", mime_type="application/json")
-    async def newest(ctx: Context) -> str:
-        """Id, status, prompt and times of the newest runs."""
-        with errors_as(ResourceError):
-            return json.dumps(await listing(engine_of(ctx), [auth.caller()]))
+@APP.resource(VIEW, title="A run as it goes on", mime_type=UI_MIME_TYPE, meta=UI)
+def app() -> str:
+    """Plan, tool calls, answer and cost of a run, for hosts that show MCP Apps."""
+    style, script = text_of("view.css"), text_of("view.js")
+    return (
+        text_of("view.html")
+        .replace(STYLE, f"<style>\n{style}</style>")
+        .replace(SCRIPT, f'<script type="module">\n{script}</script>')
+    )
+
+
+@APP.resource("runs://newest", title="The newest runs", mime_type="application/json")
+async def newest(ctx: Context) -> str:
+    """Id, status, prompt and times of the newest runs."""
+    with errors_as(ResourceError):
+        return json.dumps(await listing(engine_of(ctx), [auth.caller()]))
 
 
 @cache

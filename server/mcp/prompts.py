@@ -10,6 +10,7 @@ import mcp_types
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ValidationError
 from fastmcp.prompts import Message
+from fastmcp.server.providers import LocalProvider
 
 from planner.errors import PlanloomError
 from server.auth import caller
@@ -51,46 +52,51 @@ with the same prompt and run_id {run_id}. If it is "running", get_run follows it
 """
 
 
-def register(mcp: FastMCP) -> None:
-    """Publish the prompts, and complete their arguments and those of the resources.
+PROMPTS = LocalProvider()
+"""Arguments are described in docstrings: to one that is `Annotated`, FastMCP adds a JSON Schema,
+and the client shows that to a person."""
 
-    Arguments are described in docstrings: to one that is `Annotated`, FastMCP adds a JSON Schema,
-    and the client shows that to a person.
+
+@PROMPTS.prompt(title="Plan and answer")
+def plan(request: str) -> str:
+    """Have Planloom plan, look things up and answer, in one go.
+
+    Args:
+        request: The question or task, in your own words.
     """
+    return PLAN.format(request=request)
 
-    @mcp.prompt(title="Plan and answer")
-    def plan(request: str) -> str:
-        """Have Planloom plan, look things up and answer, in one go.
 
-        Args:
-            request: The question or task, in your own words.
-        """
-        return PLAN.format(request=request)
+@PROMPTS.prompt(title="Plan step by step")
+def plan_step_by_step(request: str, tool: str = "") -> str:
+    """Plan together with your model; Planloom makes each step and the conclusion.
 
-    @mcp.prompt(title="Plan step by step")
-    def plan_step_by_step(request: str, tool: str = "") -> str:
-        """Plan together with your model; Planloom makes each step and the conclusion.
+    Args:
+        request: The question or task, in your own words.
+        tool: A tool to begin with, if you know one.
+    """
+    begin = f" (begin with the tool {tool})" if tool else ""
+    return STEPS.format(request=request, tool=begin)
 
-        Args:
-            request: The question or task, in your own words.
-            tool: A tool to begin with, if you know one.
-        """
-        begin = f" (begin with the tool {tool})" if tool else ""
-        return STEPS.format(request=request, tool=begin)
 
-    @mcp.prompt(title="Look at a run")
-    async def look_at_run(run_id: str, ctx: Context) -> list[Message]:
-        """What one of your runs found, and how to go on with it.
+@PROMPTS.prompt(title="Look at a run")
+async def look_at_run(run_id: str, ctx: Context) -> list[Message]:
+    """What one of your runs found, and how to go on with it.
 
-        Args:
-            run_id: The id of the run; your client may offer those of the newest.
-        """
-        run = await callers_run(ctx, run_id, ValidationError)
-        contents = mcp_types.TextResourceContents(
-            uri=RUN.format(run_id=run.id), mime_type="text/markdown", text=markdown(report_of(run))
-        )
-        report = mcp_types.EmbeddedResource(type="resource", resource=contents)
-        return [Message(report), Message(RUN_TEXT.format(run_id=run.id))]
+    Args:
+        run_id: The id of the run; your client may offer those of the newest.
+    """
+    run = await callers_run(ctx, run_id, ValidationError)
+    contents = mcp_types.TextResourceContents(
+        uri=RUN.format(run_id=run.id), mime_type="text/markdown", text=markdown(report_of(run))
+    )
+    report = mcp_types.EmbeddedResource(type="resource", resource=contents)
+    return [Message(report), Message(RUN_TEXT.format(run_id=run.id))]
+
+
+def register(mcp: FastMCP) -> None:
+    """Publish the prompts, and complete their arguments and those of the resources."""
+    mcp.add_provider(PROMPTS)
 
     @mcp.completion
     async def complete(

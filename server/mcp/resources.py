@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ValidationError
 from fastmcp.resources import Resource, ResourceContent, ResourceResult
-from fastmcp.server.providers import Provider
+from fastmcp.server.providers import LocalProvider, Provider
 from fastmcp.utilities.versions import VersionSpec
 from pydantic import AnyUrl
 
@@ -27,33 +27,40 @@ MAX_LISTED = 20
 """Runs in a client's list of resources."""
 
 
+RESOURCES = LocalProvider()
+
+
+@RESOURCES.resource(RUN, title="Report of a run", mime_type="text/markdown")
+async def run_report(run_id: str, ctx: Context) -> ResourceResult:
+    """The report of a run, for a reader and as data."""
+    found = report_of(await callers_run(ctx, run_id, ValidationError))
+    return ResourceResult(
+        [
+            ResourceContent(markdown(found), mime_type="text/markdown"),
+            ResourceContent(found.model_dump_json(), mime_type="application/json"),
+        ]
+    )
+
+
+@RESOURCES.resource(TRANSCRIPT, title="Transcript of a run", mime_type="text/markdown")
+async def run_transcript(run_id: str, ctx: Context) -> str:
+    """What was asked of the models and tools in a run, and what they replied."""
+    run = await callers_run(ctx, run_id, ValidationError)
+    return transcript(run.id, run.events)
+
+
+@RESOURCES.resource(RESULT, title="Result of a tool call", mime_type="text/plain")
+async def tool_result(run_id: str, iteration: str, ctx: Context) -> str:
+    """The whole result of one tool call of a run; iterations count from 0."""
+    run = await callers_run(ctx, run_id, ValidationError)
+    with errors_as(ValidationError):
+        return clean(numbered("iteration", run.state.iterations, iteration).result)
+
+
 def register(mcp: FastMCP) -> None:
     """Publish the runs as resources, and the newest of them in the list."""
+    mcp.add_provider(RESOURCES)
     mcp.add_provider(NewestRuns(mcp))
-
-    @mcp.resource(RUN, title="Report of a run", mime_type="text/markdown")
-    async def run_report(run_id: str, ctx: Context) -> ResourceResult:
-        """The report of a run, for a reader and as data."""
-        found = report_of(await callers_run(ctx, run_id, ValidationError))
-        return ResourceResult(
-            [
-                ResourceContent(markdown(found), mime_type="text/markdown"),
-                ResourceContent(found.model_dump_json(), mime_type="application/json"),
-            ]
-        )
-
-    @mcp.resource(TRANSCRIPT, title="Transcript of a run", mime_type="text/markdown")
-    async def run_transcript(run_id: str, ctx: Context) -> str:
-        """What was asked of the models and tools in a run, and what they replied."""
-        run = await callers_run(ctx, run_id, ValidationError)
-        return transcript(run.id, run.events)
-
-    @mcp.resource(RESULT, title="Result of a tool call", mime_type="text/plain")
-    async def tool_result(run_id: str, iteration: str, ctx: Context) -> str:
-        """The whole result of one tool call of a run; iterations count from 0."""
-        run = await callers_run(ctx, run_id, ValidationError)
-        with errors_as(ValidationError):
-            return clean(numbered("iteration", run.state.iterations, iteration).result)
 
 
 class NewestRuns(Provider):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from fastmcp.tools import ToolResult
+from fastmcp.utilities.json_schema import dereference_refs
 from mcp_types import ResourceLink, TextContent
 from pydantic import BaseModel, Field
 
@@ -114,7 +115,9 @@ class ShortReport(BaseModel, title="Run"):
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    return model.model_json_schema(mode="serialization", schema_generator=Untitled)
+    """Its schema without references, which some clients do not follow."""
+    schema = model.model_json_schema(mode="serialization", schema_generator=Untitled)
+    return dereference_refs(schema)
 
 
 SHORT_SCHEMA = schema_of(ShortReport)

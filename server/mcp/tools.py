@@ -11,6 +11,7 @@ from anyio import get_cancelled_exc_class
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.tools import Tool, ToolResult, tool
+from fastmcp.utilities.json_schema import dereference_refs
 from mcp_types import InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
@@ -251,7 +252,9 @@ async def list_tools(ctx: Context) -> ToolResult:
 def _tools() -> list[Tool]:
     """Made once, because their schemas take much longer than all else of a server."""
     functions = (plan_and_answer, run_step, make_plan, get_run, steer_run, cancel_run, list_tools)
-    return [Tool.from_function(function) for function in functions]
+    for each in (made := [Tool.from_function(function) for function in functions]):
+        each.parameters = dereference_refs(each.parameters)
+    return made
 
 
 def register(mcp: FastMCP, changes: bool, project: Path) -> None:
