@@ -1,12 +1,18 @@
 """Fixtures every test may use."""
 
 import gc
+import json
 import signal
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import fastmcp
 import pytest
+from fastmcp.utilities.logging import configure_logging
 from hypothesis import HealthCheck, settings
+from jsonschema import Draft202012Validator
 from notes import notes, notes_server
 from paths import SUPPORT
 from scripted_ollama import ScriptedOllama
@@ -21,6 +27,29 @@ settings.register_profile("search", NO_TIME_IS_ASSERTED, max_examples=1_000)
 settings.load_profile("same")
 """A change passes or fails by itself, not by the examples of the day. `pytest -m hypothesis
 --hypothesis-profile search` looks for new ones; what it finds becomes an `@example`."""
+
+
+fastmcp.settings.enable_rich_logging = False
+configure_logging(level="WARNING")
+"""As `planloom` does it: Rich colours the code in each traceback, which takes seconds."""
+
+check_schema = Draft202012Validator.check_schema
+
+
+@cache
+def check(schema: str) -> None:
+    check_schema(json.loads(schema))
+
+
+def check_once(schema: Any, **options: Any) -> None:
+    """Each client checks the output schemas of a server's tools, which are the same each time."""
+    if options:
+        check_schema(schema, **options)
+    else:
+        check(json.dumps(schema))
+
+
+Draft202012Validator.check_schema = check_once  # type: ignore[method-assign,assignment]
 
 
 def pytest_collection_finish() -> None:
