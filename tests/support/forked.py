@@ -10,6 +10,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -86,6 +87,12 @@ def run(
     )
 
 
+def relayed(command: Sequence[str]) -> list[str]:
+    """What a client starts instead of a command `python -m server.cli …` (`relay.py`)."""
+    relay = Path(__file__).with_name("relay.py")
+    return [command[0], "-S", str(relay), _forking(), *command[3:]]
+
+
 @cache
 def _forking() -> str:
     """The socket of the process that forks."""
@@ -123,14 +130,19 @@ class _Command(BaseRequestHandler):
         order, files, *_ = socket.recv_fds(self.request, 2**20, 3)
         while not order.endswith(b"\n"):
             order += self.request.recv(2**20)
+        told = json.loads(order)
         pid = os.fork()
         if pid == 0:
             self.request.close()
             self.server.socket.close()
-            os._exit(_done(json.loads(order), files))
+            os._exit(_done(told, files))
         for file in files:
             os.close(file)
         self.request.sendall(NUMBER.pack(pid))
+        if told.get("held"):
+            seen, _, _ = select.select([os.pidfd_open(pid), self.request], [], [])
+            if self.request in seen:  # who holds it was killed
+                os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         self.request.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
 
@@ -171,13 +183,20 @@ def _done(order: dict[str, Any], files: Sequence[int]) -> int:
 if __name__ == "__main__":
     with _Forking(sys.argv[1], _Command) as forking:
         os.environ |= {"FASTMCP_LOG_LEVEL": "WARNING", "FASTMCP_ENABLE_RICH_LOGGING": "false"}
+        # What each command would import or make when it needs it, too.
+        import anyio._backends._asyncio
+        import httpcore2
+        from fastmcp import FastMCP
+
         import server.app
         import server.cli.ask
         import server.cli.doctor
         import server.cli.runs
         import server.cli.serve_http
-        import server.cli.serve_stdio  # noqa: F401
+        import server.cli.serve_stdio
+        import server.journal.sqlite  # noqa: F401
 
+        server.mcp.tools.register(FastMCP(), False, Path())
         gc.freeze()
         if os.fork() == 0:
             os.setsid()

@@ -274,7 +274,8 @@ class Place:
             async with connected(build(self.settings), person, era) as caller:
                 yield caller
         elif kind == "stdio":
-            command, *arguments = self.command("serve")
+            serve = self.command("serve")
+            command, *arguments = forked.relayed(serve) if self.forks else serve
             environ = {**os.environ, **self.environ}
             transport = StdioTransport(command, arguments, env=environ, keep_alive=False)
             async with connected(transport, person, era) as caller:
