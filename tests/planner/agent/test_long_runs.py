@@ -26,7 +26,7 @@ PLANTED = "NUMBER_ZX9 is 48613"
 
 
 def line(number: int) -> str:
-    return f"value_{number} = compute({number}, {number * 31})  # of part {number // LINES}"
+    return f"amount_{number} = compute({number}, {number * 31})  # of part {number // LINES}"
 
 
 class Reader:
@@ -47,7 +47,7 @@ class Reader:
                 decision = stay("read_file", f"Read part {self.part}")
                 if "notes" not in stayed["properties"]:
                     return decision
-            notes = f"value_{self.part * LINES} is made by compute; nothing greater was seen. " * 5
+            notes = f"amount_{self.part * LINES} is made by compute; nothing greater was seen. " * 5
             notes, self.planted = notes if self.planted else f"{PLANTED}. {notes}", True
             return decision | {"notes": notes[:400]}
         if "wants" in request.properties:
