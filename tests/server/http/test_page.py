@@ -33,6 +33,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 CHROMIUM = "/usr/bin/chromium"
 MODULES = OUTSIDE / "view" / "node_modules"
 AXE = MODULES / "axe-core" / "axe.min.js"
+VIOLATIONS = "axe.run({ resultTypes: ['violations'] }).then((found) => found.violations)"
+"""What was kept to takes as long to describe as it takes to check."""
 APPS = MODULES / "@modelcontextprotocol/ext-apps/dist/src/generated/schema.json"
 PATIENCE = 60_000
 """Milliseconds; nothing waits for them to pass."""
@@ -187,13 +189,11 @@ async def begin(client: Client[Any], prompt: str = QUESTION) -> str:
 
 async def accessible(page: Page) -> None:
     """No rule of axe-core is broken."""
-    # As a script of its own it is not bound by the page's policy.
-    await page.evaluate(AXE.read_text("utf-8"))
-    found = await page.evaluate("axe.run()")
-    broken = [
-        (each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]
-    ]
-    assert broken == []
+    if not await page.evaluate("'axe' in window"):
+        # As a script of its own it is not bound by the page's policy.
+        await page.evaluate(AXE.read_text("utf-8"))
+    found = await page.evaluate(VIOLATIONS)
+    assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []
 
 
 CLIPPED = """[...document.querySelectorAll("main *")]
