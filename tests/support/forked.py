@@ -184,8 +184,8 @@ if __name__ == "__main__":
     with _Forking(sys.argv[1], _Command) as forking:
         os.environ |= {"FASTMCP_LOG_LEVEL": "WARNING", "FASTMCP_ENABLE_RICH_LOGGING": "false"}
         # What each command would import or make when it needs it, too.
-        import anyio._backends._asyncio
-        import httpcore2
+        import anyio._backends._asyncio  # noqa: F401
+        import httpcore2  # noqa: F401
         from fastmcp import FastMCP
 
         import server.app
@@ -194,7 +194,7 @@ if __name__ == "__main__":
         import server.cli.runs
         import server.cli.serve_http
         import server.cli.serve_stdio
-        import server.journal.sqlite  # noqa: F401
+        import server.journal.sqlite
 
         server.mcp.tools.register(FastMCP(), False, Path())
         gc.freeze()

@@ -150,7 +150,7 @@ class Place:
     shared: "SharedUpstream | None" = None
     """Where upstream processes are not the point: the session's one, over its own project."""
     forks: bool = True
-    """Whether what `popen` starts is forked from a process that has imported it."""
+    """Whether what `popen` or a client starts is forked from a process that has imported it."""
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
     """What `popen` started."""
 
@@ -201,6 +201,12 @@ class Place:
         """`planloom` with these words, on this place."""
         where = ["--project", str(self.project), "--upstreams", str(self.file)]
         return [sys.executable, "-m", "server.cli", *words, *where]
+
+    @property
+    def entry(self) -> list[str]:
+        """What a client starts its server by."""
+        serve = self.command("serve")
+        return forked.relayed(serve) if self.forks else serve
 
     def popen(self, *words: str, **environ: str) -> subprocess.Popen[bytes]:
         return self.popen_on({}, *words, **environ)
@@ -274,8 +280,7 @@ class Place:
             async with connected(build(self.settings), person, era) as caller:
                 yield caller
         elif kind == "stdio":
-            serve = self.command("serve")
-            command, *arguments = forked.relayed(serve) if self.forks else serve
+            command, *arguments = self.entry
             environ = {**os.environ, **self.environ}
             transport = StdioTransport(command, arguments, env=environ, keep_alive=False)
             async with connected(transport, person, era) as caller:

@@ -162,7 +162,7 @@ def running(
     """The agent, in a folder and with settings of its own, in a process group of its own."""
     home = place.root / "home"
     home.mkdir()
-    server = wire.tapped(place.command("serve"))
+    server = wire.tapped(place.entry)
     host = Host(home, server, place.environ, model.url)
     environ = (
         with_node(dict(os.environ))

@@ -77,7 +77,7 @@ async def test_the_inspector_calls_the_tools(
     with ExitStack() as stack:
         if transport == "stdio":
             environ = [word for item in place.environ.items() for word in ("-e", "=".join(item))]
-            command = wire.tapped(place.command("serve"))
+            command = wire.tapped(place.entry)
             inspector = Inspector(tmp_path, environ, ["--", *command])
         else:
             _, port = stack.enter_context(place.http())

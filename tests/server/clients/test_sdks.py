@@ -80,7 +80,7 @@ def connected(sdk: Sdk, place: Place, wire: Wire) -> Iterator[RemoteClient]:
     with ExitStack() as stack:
         if sdk.transport == "stdio":
             environ = {"PATH": os.environ["PATH"], **place.environ}
-            server: dict[str, Any] = {"command": wire.tapped(place.command("serve"))}
+            server: dict[str, Any] = {"command": wire.tapped(place.entry)}
             server["env"] = environ
         else:
             _, port = stack.enter_context(place.http())
