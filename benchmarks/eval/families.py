@@ -9,7 +9,7 @@ from benchmarks.eval.described import ask
 from benchmarks.eval.generated import SEEDS, generate
 from benchmarks.eval.lookup import Asker
 from benchmarks.eval.question import Question, read
-from benchmarks.eval.source import parse
+from benchmarks.eval.source import Source, parse
 from benchmarks.eval.tasks import changes, talk, tools
 
 LOOKUPS = {
@@ -26,13 +26,18 @@ LOOKUPS = {
 
 
 @cache
+def parsed(name: str) -> Source:
+    return parse(files(name))
+
+
+@cache
 def lookups(split: Split) -> Sequence[Question]:
     """Questions made by code of what it sees in Python code, with what it says now."""
     project = generate(SEEDS[split])
     name = f"generated-{split}"
     questions = ask(project, Asker(parse(project.files), name, split, shared=False))
     for name, plan in LOOKUPS.items():
-        asker = Asker(parse(files(name)), name, split, shared=True)
+        asker = Asker(parsed(name), name, split, shared=True)
         for kind, most in plan.items():
             questions += asker.make(kind, most)
     return questions

@@ -101,8 +101,6 @@ BESIDE_SOURCE = (
 )
 """Words of a path that speak of something beside the source, and what its passages count for,
 unless the query has such a word itself."""
-
-
 MADE, MADE_SHARE = "dist", 0.5
 """The folder of what is made of sources, and what its passages count for."""
 
@@ -380,6 +378,7 @@ def _line(passage: Passage, lines: Sequence[str], number: int) -> Passage:
     )
 
 
+@lru_cache(maxsize=4_000)  # passages are ranked again when more have been found
 def _document(passage: Passage) -> Counter[str]:
     bag = Counter(words(f"{passage.text}\n{passage.heading}"))
     for word in words(passage.source):
