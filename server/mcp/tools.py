@@ -10,7 +10,7 @@ import anyio
 from anyio import get_cancelled_exc_class
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
-from fastmcp.tools import Tool, ToolResult, tool
+from fastmcp.tools import FunctionTool, Tool, ToolResult, tool
 from fastmcp.utilities.json_schema import dereference_refs
 from mcp_types import InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
@@ -249,7 +249,7 @@ async def list_tools(ctx: Context) -> ToolResult:
 
 
 @cache
-def _tools() -> list[Tool]:
+def _tools() -> list[FunctionTool]:
     """Made once, because their schemas take much longer than all else of a server."""
     functions = (plan_and_answer, run_step, make_plan, get_run, steer_run, cancel_run, list_tools)
     for each in (made := [Tool.from_function(function) for function in functions]):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import forked
 import pytest
 import yaml
 from client_files import Run, put
@@ -123,7 +124,8 @@ def test_an_interrupted_trial_shows_what_it_has(
 
     with ScriptedOllama(handler=asked) as ollama:
         place.ollama = ollama
-        trying = subprocess.Popen(
+        start: type[subprocess.Popen[bytes]] = subprocess.Popen if shell else forked.Process
+        trying = start(
             [*shell, sys.executable, "-m", "server.cli", "try", *before, FULL],
             env={**os.environ, **place.environ},
             stdout=subprocess.PIPE,
