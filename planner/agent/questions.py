@@ -96,7 +96,7 @@ class Asker:
         reply = await self.calls.chat("overview", question, None, OVERVIEW_TOKENS)
         lines = lenient.sentences_in(lenient.prose_in(reply.text))
         if reply.finish == "stop":
-            return lines
+            return [[_completed(each, passages) for each in line] for line in lines]
         rest = [] if replies.repeats_itself(reply.text) else [[lenient.CUT]]
         return [*lenient.without_last(lines), *rest]
 
@@ -110,7 +110,8 @@ class Asker:
         question = questions.on_passages("ask_facts", self.state, passages)
         reply = await self.calls.chat("facts", question, None, FACTS_TOKENS)
         items = lenient.items_in(lenient.prose_in(reply.text))
-        return items if reply.finish == "stop" else items[:-1]
+        whole = items if reply.finish == "stop" else items[:-1]
+        return [_completed(each, passages) for each in whole]
 
     async def files_to_change(self, texts: Mapping[str, str]) -> list[str]:
         """The files that a request wants changed, out of these, each with its passages."""
@@ -346,6 +347,10 @@ class Asker:
         schema = schemas.formatted(data_schema)
         reply = await self._uncut("format", question, schema, protocol.Formatted, REPLY_TOKENS)
         return reply.data
+
+
+def _completed(sentence: str, passages: Sequence[Passage]) -> str:
+    return lenient.completed(sentence, "\n".join(each.text for each in passages))
 
 
 def _marked(said: Conclude) -> Conclude:

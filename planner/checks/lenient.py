@@ -21,6 +21,19 @@ _WIDE = "。！？"
 """No blank stands behind these."""
 CUT = "[…]"
 """What stands in place of the rest of an answer that was cut off."""
+_ODD = r"(?!\s*```)[^`\n]*`(?:[^`\n]*`[^`\n]*`)*[^`\n]*"
+_CODE = re.compile(rf"^{_ODD}(?:\n[^`\n]*\S[^`\n]*)*\n{_ODD}$", re.MULTILINE)
+"""Lines with code that begins in the first of them and ends in the last."""
+_BREAK = re.compile(rf"\s*\n\s*(?:[-*•]\s+|{NUMBERED}\s*)?")
+_WITHIN = "\0"
+"""Stands for a line's end within an item, or within code."""
+_UNENDED = re.compile(r"[\w,]\Z")
+_BEFORE_TEXT = re.compile(r"[^\w`\"'(\[{<]*")
+"""What a line of a comment begins with."""
+MIN_COPIED = 4
+"""Words at the end of a sentence that tell where it was copied from."""
+MAX_FURTHER_LINES = 3
+"""Lines on which such a sentence may go on."""
 
 
 def items_in(text: str) -> list[str]:
@@ -29,8 +42,8 @@ def items_in(text: str) -> list[str]:
     found: list[str] = []
     for prose, block in _divided(text):
         is_code = re.match(r"\s*```\w", block)
-        lines = [*prose.splitlines(), *([] if is_code else block.splitlines())]
-        items = (_MARK.sub("", line).strip() for line in lines)
+        lines = [*_lines(prose), *([] if is_code else block.splitlines())]
+        items = (_BREAK.sub("\n", _MARK.sub("", line).strip()) for line in lines)
         found += [
             item for item in items if re.search(r"\w", item) and not item.endswith((":", "："))
         ]
@@ -59,11 +72,56 @@ def _divided(text: str) -> list[tuple[str, str]]:
 
 
 def _sentences(prose: str) -> list[list[str]]:
-    lines = [line.rstrip() for line in prose.splitlines() if not line.lstrip().startswith("```")]
+    lines = [line.rstrip() for line in _lines(prose) if not line.lstrip().startswith("```")]
     said = [line for line in lines if re.search(r"\w|\|\s*:?-|\A\Z", line)]  # a table's rule, too
     return [
-        [line] if _MARK.match(line) else [*filter(None, _SENTENCE_END.split(line))] for line in said
+        [line]
+        if _MARK.match(line) or "\n" in line
+        else [*filter(None, _SENTENCE_END.split(line))]
+        for line in said
     ]
+
+
+def _lines(prose: str) -> list[str]:
+    """The lines of a text. Code is on one line though its marks are not, and an item of a list with
+    what goes on with it: what is set in, or begins within a sentence."""
+    found: list[str] = []
+    in_item = False
+    for line in _CODE.sub(lambda code: code[0].replace("\n", _WITHIN), prose).splitlines():
+        marked = _MARK.match(line) and not line.lstrip().startswith("```")
+        goes_on = line[:1].isspace() or (found and _UNENDED.search(found[-1]) and _is_rest(line))
+        if in_item and not marked and line.strip() and goes_on:
+            found[-1] += f"{_WITHIN}{line}"
+        else:
+            found.append(line)
+            in_item = bool(marked)
+    return [line.replace(_WITHIN, "\n") for line in found]
+
+
+def _is_rest(line: str) -> bool:
+    """Whether a line begins with a small letter, as no sentence does."""
+    return re.match(f"[{LOWER}]", line) is not None
+
+
+def completed(sentence: str, text: str) -> str:
+    """A sentence that was copied from a text and ends with one of its lines, with its rest: small
+    models take a line of a comment for a sentence."""
+    tail = sentence.split()[-MIN_COPIED:]
+    if len(tail) < MIN_COPIED or not _UNENDED.search(sentence):
+        return sentence
+    lines = text.splitlines()
+    copied = (number for number, line in enumerate(lines, 1) if line.split()[-MIN_COPIED:] == tail)
+    begins = next(copied, len(lines))
+    whole = sentence
+    for line in lines[begins : begins + MAX_FURTHER_LINES]:
+        rest = _BEFORE_TEXT.sub("", line, count=1)
+        if not _is_rest(rest):
+            break
+        first, *more = _SENTENCE_END.split(rest.rstrip())
+        whole = f"{whole} {first}"
+        if more or not _UNENDED.search(whole):
+            return whole
+    return sentence
 
 
 def _trimmed(lines: Sequence[list[str]]) -> list[list[str]]:

@@ -857,6 +857,28 @@ async def test_a_list_in_plain_text_is_read_without_marks_and_introduction(
     assert [step.notes for step in ran.state.steps] == ["`phoenix_0` is a function."]
 
 
+async def test_items_are_whole_sentences_and_whole_code(pool: DictionaryPool) -> None:
+    more_files(pool, 3)
+    pool.context_lines = 1
+    pool.files["jobs/part_0.py"] += "# phoenix_late is run by all jobs that are\n# not done yet.\n"
+    pool.files["jobs/part_1.py"] += "def phoenix_code(\n    late: int,\n) -> int: ...\n"
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        Unconstrained(f"{PROSE}\n{CONSTANT} is {VALUE}."),
+        Unconstrained(
+            "- phoenix_late is run by all jobs that are\n"
+            "- `phoenix_code(\n- late: int,\n- ) -> int: ...`"
+        ),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+    )
+    assert [step.notes for step in ran.state.steps] == [
+        "phoenix_late is run by all jobs that are not done yet.\n"
+        "`phoenix_code(\nlate: int,\n) -> int: ...`"
+    ]
+
+
 async def test_what_a_model_was_asked_is_no_answer(pool: DictionaryPool) -> None:
     ran = await planned(
         found(QUESTION),
