@@ -269,7 +269,8 @@ class _Run:
             return items
         may_be_order = brief.wants == "action" and not self.changes.possible
         if may_be_order:  # small models take many a question for an order
-            brief = await self.asker.brief(acting=False)
+            asked = brief.model_copy(update={"wants": "short answer"})
+            brief = await self.asker.optional(self.asker.brief(acting=False), asked)
         talk = not brief.search and brief.reply and not unsupported(self.state, brief.reply)
         wants: Wants = "talk" if talk else brief.wants
         first, then = brief.first, brief.then
@@ -356,7 +357,7 @@ class _Run:
         to."""
         passages = await self.gatherer.gather(self.request.prompt, self.state.search)
         self.asker.may_change = True
-        if passages and await self.editor.ready() and (edits := await self.editor.edits()):
+        if passages and (edits := await self.asker.optional(self.editor.edits(), [])):
             return await self.editor.make(edits)
         conclusion = await self.planner.follow_plan()
         await self.editor.look_again()

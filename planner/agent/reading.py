@@ -25,7 +25,7 @@ from planner.events import BriefMade
 from planner.evidence.answers import details
 from planner.evidence.selection import grouped, likeliest
 from planner.passage import Passage
-from planner.protocol import IT, Conclude, Wants
+from planner.protocol import IT, Answer, Conclude, Wants
 from planner.state import RunState
 from planner.text import indented
 
@@ -177,9 +177,10 @@ class Reader:
         if self.best.text and self.best.unsure is None:
             self.best.unsure = READ_ONCE
             second = await self.asker.confirm(likeliest_group)
-            self.best.unsure = None
-            if not agree(second, self.best.text, self.state.question):
-                self.differ(second)
+            if second is not None:
+                self.best.unsure = None
+                if not agree(second, self.best.text, self.state.question):
+                    self.differ(second)
         return self.best.certain()
 
     @property
@@ -277,8 +278,8 @@ class Reader:
         certain = self.agreed(first, second)
         first_is_narrow = self.more_to_read
         if certain is None and (lead or first_is_narrow):
-            said = await self.asker.answer(None)
-            if said.found:
+            said = await self.asker.optional(self.asker.answer(None), None)
+            if said and said.found:
                 third = said.final_answer
                 certain = self.agreed(first, third)
                 if lead and certain is None:
@@ -299,10 +300,11 @@ class Reader:
             answer = GUESSED.format(numbers=" and ".join(guesses))
             return Conclude(final_answer=answer, success=False)
         answer = likelier(self.state, told, question) or first
-        differing = (each for each in (first, second) if not agree(each, answer, question))
-        other = next(differing, second)
+        others = [each for each in (first, second, third) if each]
+        differing = (each for each in others if not agree(each, answer, question))
         self.best.text = answer
-        self.differ(other)
+        if other := next(differing, second):
+            self.differ(other)
         return None
 
     def judged(self, answer: str) -> Conclude | None:
@@ -329,6 +331,8 @@ class Reader:
             return conclusion
         self.best.keep(answer, READ_ONCE)
         second = await self.asker.again()
+        if second is None:
+            return self.best.concluded(answer)
         if self.agreed(answer, second) is None:
             self.differ(second)
         elif judged := self.judged(answer):
@@ -347,8 +351,10 @@ class Reader:
         """What the likeliest passages answer, and all where they do not; asked once more where no
         result says it. None where no answer is found that results hold."""
         problem: str | None = None
+        said: Answer
         for _ in range(2):
-            said = await self.asker.answer(problem)
+            asked = self.asker.answer(problem)
+            said = await (self.asker.optional(asked, said) if problem else asked)
             if problem is None and not said.found and self.more_to_read:
                 said = await self.asker.answer(problem)
             if not said.found:
@@ -361,10 +367,12 @@ class Reader:
         self.best.keep(said.final_answer, problem)
         return None
 
-    def agreed(self, answer: str, reading: str) -> str | None:
+    def agreed(self, answer: str, reading: str | None) -> str | None:
         """The answer, if another reading says the same and the results hold it; without the lines
         of its places where they differ in these alone. Two that say what a query has found say the
         same."""
+        if reading is None:
+            return None
         found = queried(self.state)
         for said, other in ((answer, reading), (without_lines(answer), without_lines(reading))):
             same = agree(said, other, self.state.question)

@@ -23,6 +23,7 @@ from planner.checks.guards.arguments import (
 from planner.checks.guards.decisions import not_allowed, unknown_tool
 from planner.checks.guards.sources import Guess
 from planner.clock import Clock
+from planner.errors import InvalidReply
 from planner.events import (
     ApprovalAsked,
     ApprovalDecided,
@@ -189,7 +190,10 @@ class Caller:
         if not any(tool.input_schema.get(part) for part in TAKING):
             return {}
         for first in (True, False):
-            written = await self.asker.arguments(tool, iteration.prompt, problem)
+            try:
+                written = await self.asker.arguments(tool, iteration.prompt, problem)
+            except InvalidReply as error:
+                return str(error)
             writer = self.state.ledger[-1].model
             emptied = () if tool.read_only else sources.mentioned(written, self.state)
             arguments = validation.coerced(written, tool.input_schema, emptied)
