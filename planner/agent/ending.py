@@ -41,7 +41,7 @@ ANSWERING = ("answer", "conclude")
 OWN_WORDS = "many of its words are in none of the passages that were read"
 OWN_QUERY = "it was found by a query that the model wrote; check its conditions"
 """Half of these answers are right (docs/experiments.md, "Lists as tables")."""
-TOO_LONG = "its end is missing: it took too long to write"
+NO_END = "its end is missing: it was cut off while it was written"
 MAY_BE_ORDER = (
     "the request may also ask for a change, and nothing was changed; ask for the change by itself"
 )
@@ -220,7 +220,7 @@ class Ending:
             said = f"no result says {', '.join(missing)}"
             return Doubt(self.best.unsure or said, missing=missing)
         if CUT in answer:
-            return Doubt(TOO_LONG)
+            return Doubt(NO_END)
         if not results(self.state).strip():
             return Doubt("nothing was looked up for it")
         if loose := unproved(self.state, answer):

@@ -262,13 +262,15 @@ class ModelCalls:
                     )
                 thoughts = 0
         estimate.learn(messages, reply)
+        if reply.fault:
+            self.guard("reply", f"{model.name}: it was broken off: {reply.fault}")
         self.emit(
             ModelCalled(
                 role=role,
                 model=model.name,
                 question=question,
                 reply=reply.text,
-                **reply.model_dump(exclude={"text", "finish", "thinking_tokens"}),
+                **reply.model_dump(exclude={"text", "finish", "fault", "thinking_tokens"}),
             )
         )
         return reply

@@ -177,7 +177,7 @@ class Reader:
         if self.best.text and self.best.unsure is None:
             self.best.unsure = READ_ONCE
             second = await self.asker.confirm(likeliest_group)
-            if second is not None:
+            if second:
                 self.best.unsure = None
                 if not agree(second, self.best.text, self.state.question):
                     self.differ(second)
@@ -300,8 +300,7 @@ class Reader:
             answer = GUESSED.format(numbers=" and ".join(guesses))
             return Conclude(final_answer=answer, success=False)
         answer = likelier(self.state, told, question) or first
-        others = [each for each in (first, second, third) if each]
-        differing = (each for each in others if not agree(each, answer, question))
+        differing = (each for each in (first, *told) if not agree(each, answer, question))
         self.best.text = answer
         if other := next(differing, second):
             self.differ(other)
@@ -331,11 +330,9 @@ class Reader:
             return conclusion
         self.best.keep(answer, READ_ONCE)
         second = await self.asker.again()
-        if second is None:
-            return self.best.concluded(answer)
-        if self.agreed(answer, second) is None:
+        if second and self.agreed(answer, second) is None:
             self.differ(second)
-        elif judged := self.judged(answer):
+        elif second and (judged := self.judged(answer)):
             return judged
         return self.best.concluded(answer)
 
@@ -351,10 +348,10 @@ class Reader:
         """What the likeliest passages answer, and all where they do not; asked once more where no
         result says it. None where no answer is found that results hold."""
         problem: str | None = None
-        said: Answer
+        rejected: Answer | None = None
         for _ in range(2):
             asked = self.asker.answer(problem)
-            said = await (self.asker.optional(asked, said) if problem else asked)
+            said = await (self.asker.optional(asked, rejected) if rejected else asked)
             if problem is None and not said.found and self.more_to_read:
                 said = await self.asker.answer(problem)
             if not said.found:
@@ -362,7 +359,7 @@ class Reader:
             missing = unsupported(self.state, said.final_answer)
             if not missing:
                 return said.final_answer
-            problem = f"no result says {', '.join(missing)}"
+            rejected, problem = said, f"no result says {', '.join(missing)}"
             self.asker.guard("grounding", problem)
         self.best.keep(said.final_answer, problem)
         return None
@@ -371,7 +368,7 @@ class Reader:
         """The answer, if another reading says the same and the results hold it; without the lines
         of its places where they differ in these alone. Two that say what a query has found say the
         same."""
-        if reading is None:
+        if not reading:
             return None
         found = queried(self.state)
         for said, other in ((answer, reading), (without_lines(answer), without_lines(reading))):

@@ -75,9 +75,7 @@ def _sentences(prose: str) -> list[list[str]]:
     lines = [line.rstrip() for line in _lines(prose) if not line.lstrip().startswith("```")]
     said = [line for line in lines if re.search(r"\w|\|\s*:?-|\A\Z", line)]  # a table's rule, too
     return [
-        [line]
-        if _MARK.match(line) or "\n" in line
-        else [*filter(None, _SENTENCE_END.split(line))]
+        [line] if _MARK.match(line) or "\n" in line else [*filter(None, _SENTENCE_END.split(line))]
         for line in said
     ]
 

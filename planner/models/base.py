@@ -4,7 +4,8 @@ A tool result reaches the model only as a message of the list given here.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from os.path import commonprefix
@@ -13,6 +14,7 @@ from typing import Any, Literal, Protocol, TypedDict
 import anyio
 from pydantic import BaseModel
 
+from planner.errors import ContextExceeded, ModelError
 from planner.models.encoder import Encoder
 from planner.text import json_of
 
@@ -36,13 +38,16 @@ class ChatRequest:
     enough: Callable[[str], bool] | None = None
     """Whether the text so far is enough: the reply then ends there."""
     until: float = inf
-    """When a reply that has begun ends as it is, in seconds of the event loop's clock."""
+    """When a reply that has begun ends as it is, in seconds of the event loop's clock. Such a reply
+    may say less than all: it also ends where the server breaks off."""
 
 
 class Reply(BaseModel, frozen=True):
     text: str
     finish: Literal["stop", "length", "ended"] = "stop"
-    """`ended`: by `enough` or `until` of the request."""
+    """`ended`: by `enough` or `until` of the request, or by a fault."""
+    fault: str = ""
+    """What the server broke it off with."""
     prompt_tokens: int
     """The whole prompt, including the part from the prefix cache."""
     cached_tokens: int = 0
@@ -67,8 +72,21 @@ class Written:
         self._begun = time.monotonic()
         self._first: float | None = None
         self.is_enough = False
-        self.in_time = anyio.CancelScope()
-        """Around what receives it: ends in time what has begun, though the server may be silent."""
+        self.fault = ""
+        self._in_time = anyio.CancelScope()
+
+    @contextmanager
+    def received(self) -> Iterator[None]:
+        """Around what receives it: ends in time what has begun, though the server may be silent,
+        and keeps what was written where the server breaks off."""
+        with self._in_time:
+            try:
+                yield
+            except ModelError as error:
+                too_long = isinstance(error, ContextExceeded)
+                if too_long or self._request.until == inf or not self.text.strip():
+                    raise
+                self.fault = str(error)
 
     def add(self, text: str | None, thought: str | None) -> None:
         if thought:
@@ -77,7 +95,7 @@ class Written:
             self._first = self._first or time.monotonic()
         if text:
             self._text.append(text)
-            self.in_time.deadline = self._request.until
+            self._in_time.deadline = self._request.until
             if self._request.on_text is not None:
                 self._request.on_text(text)
             if self._request.enough is not None:
@@ -85,8 +103,8 @@ class Written:
 
     @property
     def ended(self) -> bool:
-        """Whether it was enough, or its time was over."""
-        return self.is_enough or self.in_time.cancelled_caught
+        """Whether it was enough, its time was over, or the server broke off."""
+        return self.is_enough or self._in_time.cancelled_caught or bool(self.fault)
 
     @property
     def pieces(self) -> int:

@@ -2,8 +2,7 @@
 
 Every call streams, so that a cancelled call closes its connection and the server stops computing.
 The options of a model never change between calls, because Ollama restarts a model's runner, and
-loses its prefix cache, when `num_ctx` or `shift` change; only `num_predict` is free (source:
-research on Ollama 0.5 to 0.40; checked on a 0.5.4 server).
+loses its prefix cache, when `num_ctx` or `shift` change; only `num_predict` is free (0.5 to 0.40).
 """
 
 import contextlib
@@ -206,7 +205,7 @@ class OllamaModel:
         written = Written(request)
         last: ChatReply | None = None
         async with contextlib.aclosing(self._client.chat_records(body)) as records:
-            with written.in_time:
+            with written.received():
                 async for record in records:
                     written.add(record.message.content, record.message.thinking)
                     last = record
@@ -239,6 +238,7 @@ class OllamaModel:
             counted,
             _plausible(last.prompt_eval_cached_count, MAX_TOKENS),
             finish="ended" if not last.done and written.ended else "length" if cut else "stop",
+            fault=written.fault,
             generated_tokens=generated,
             thinking_tokens=written.thinking_tokens(generated, cut),
             load_seconds=_seconds(last.load_duration),

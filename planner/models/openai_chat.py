@@ -299,7 +299,7 @@ class OpenAIModel:
         usage = _Usage()
         timings: _Timings | None = None
         async with contextlib.aclosing(self._client.chunks(body)) as chunks:
-            with written.in_time:
+            with written.received():
                 async for chunk in chunks:
                     usage, timings = chunk.usage or usage, chunk.timings or timings
                     if self._on_read and (read := chunk.prompt_progress):
@@ -309,11 +309,11 @@ class OpenAIModel:
                         written.add(choice.text, choice.thought)
                     if written.is_enough:
                         break
-        if finish is None and not written.ended:
-            raise ModelError(
-                f"{self._client.at} ended the reply of `{self.name}` before it was complete; see "
-                "its log, and try again."
-            )
+                if finish is None and not written.is_enough:
+                    raise ModelError(
+                        f"{self._client.at} ended the reply of `{self.name}` before it was "
+                        "complete; see its log, and try again."
+                    )
         counted = _told(usage.prompt_tokens)
         if counted is not None:
             self._client.check_whole(self.name, messages, counted, self.context_tokens)
@@ -332,6 +332,7 @@ class OpenAIModel:
             counted,
             cached,
             finish="length" if finish == "length" else "stop" if finish else "ended",
+            fault=written.fault,
             generated_tokens=generated,
             thinking_tokens=written.thinking_tokens(generated, finish == "length"),
             prefill_seconds=timings.prompt_ms / 1000 if timings else written.prefill_seconds,

@@ -33,7 +33,7 @@ from scripted_ollama import FULL, ScriptedOllama
 from serving import Place, text
 
 from planner import protocol
-from planner.agent.ending import TOO_LONG
+from planner.agent.ending import NO_END
 from planner.agent.model_calls import REPLY_TOKENS, Draft
 from planner.agent.questions import MAX_SECOND_READING_CHARS
 from planner.agent.reading import MAY_LACK, NO_LINE, NOT_ALL_READ, READ_ONCE
@@ -708,7 +708,29 @@ async def test_a_long_answer_that_was_cut_off_is_not_certain(pool: DictionaryPoo
         prompt=f"Explain {CLASS}",
     )
     assert ran.state.answer == f"{PROSE}\nIt is {VALUE}.\n[…]"
-    assert (ran.state.status, ran.state.reason) == ("partial", TOO_LONG)
+    assert (ran.state.status, ran.state.reason) == ("partial", NO_END)
+
+
+async def test_of_a_long_answer_that_a_server_breaks_off_there_is_what_was_written(
+    pool: DictionaryPool,
+) -> None:
+    more_files(pool)
+    broken = {"finish": "ended", "fault": "The connection broke."}
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        Unconstrained(f"{PROSE}\n{CONSTANT} is {VALUE}. And", broken),
+        Unconstrained("- `phoenix_5` is a function.\n- `phoen", broken),
+        ModelUnavailable("The server does not answer."),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+    )
+    assert ran.state.answer == (
+        f"{PROSE}\n{CONSTANT} is {VALUE}.\n[…]\n\n- `phoenix_5` is a function."
+    )
+    assert ran.state.status == "partial"
+    assert ran.state.reason == f"{NOT_ALL_READ}; The server does not answer."
+    assert ran.guards == ["reply", "reply"]
 
 
 async def test_a_long_answer_of_which_something_is_left_out_may_lack_something(
@@ -2027,7 +2049,7 @@ async def test_of_an_answer_that_was_cut_off_there_are_its_whole_sentences(
     assert ran.state.answer.startswith(ANSWER)
     assert ran.state.answer.endswith("[…]")
     assert len(ran.state.answer) < 3 * MIN_REPEATED
-    assert (ran.state.status, ran.state.reason) == ("partial", TOO_LONG)
+    assert (ran.state.status, ran.state.reason) == ("partial", NO_END)
 
 
 async def test_a_conclusion_that_reaches_its_bound_says_that_its_end_is_missing(
@@ -2042,7 +2064,7 @@ async def test_a_conclusion_that_reaches_its_bound_says_that_its_end_is_missing(
     )
     assert ran.state.answer.startswith(ANSWER)
     assert ran.state.answer.endswith("It is there. […]")
-    assert (ran.state.status, ran.state.reason) == ("partial", TOO_LONG)
+    assert (ran.state.status, ran.state.reason) == ("partial", NO_END)
 
 
 async def test_a_reply_of_the_fast_model_is_redone_by_the_full_one(pool: DictionaryPool) -> None:
