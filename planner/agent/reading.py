@@ -41,6 +41,7 @@ GUESSED = (
 )
 MAY_LACK = "it was put together from several places, and may lack something"
 ONE_OF_TWO = "only the first of its two questions was answered"
+NOT_FIRST = "the first of its two questions was not answered by itself"
 LONG = 200
 """Characters from which on an answer is too long for two readings to agree on."""
 MAX_NAMES = 2
@@ -72,7 +73,6 @@ class Reader:
     async def read(self, wants: Wants) -> Conclude | None:
         """An answer from the passages that the request's words lead to; None where there is none
         that is certain. A request that asks for two things in turn is read so first."""
-        search = self.state.search
         brief = self.state.brief
         assert brief, "only a request that was read is read for"
         if brief.first:
@@ -81,31 +81,36 @@ class Reader:
                 return found
             self.forget()
         readings = 1 if self.changes.wanted else READINGS  # no tool of the pool can do it
-        return await self.read_for(search, wants, readings, afresh=bool(brief.first))
+        found = await self.read_for(brief.search, wants, readings, afresh=bool(brief.first))
+        if found and found.success and brief.first and IT not in brief.then:
+            self.best.doubt(NOT_FIRST)
+        return found
 
     async def in_turn(self, first: str, then: str, wants: Wants) -> Conclude | None:
-        """The answers to a question of the request, and to the rest of it, which is asked with what
-        the first one found; None where one of them is not certain."""
+        """The answers to a question of the request, and to the rest of it, which may be asked with
+        what the first one found; None where one of them is not certain."""
         self.steps.plan([first, then], {})
         await self.steps.start(first, asks=True)
         found = await self.read_for(self.state.search, "short answer", readings=1)
-        name = name_in(found.final_answer, first) if found and found.success else None
-        self.steps.end(success=name is not None, notes=found.final_answer if found else "")
-        if found is None or name is None:
+        said = found.final_answer if found and found.success else ""
+        name = name_in(said, first) if IT in then else said
+        self.steps.end(success=bool(name), notes=found.final_answer if found else "")
+        if not name:
             self.forget()
             self.best.forget()
             return None
         rest = then.replace(IT, name)
         self.steps.revise([rest])
         self.forget()
-        self.best.keep(found.final_answer, ONE_OF_TWO)
+        self.best.keep(said, ONE_OF_TWO)
         await self.steps.start(rest, asks=True)
         try:
-            last = await self.read_for([name], wants, readings=1)
+            search = [name] if IT in then else self.state.search
+            last = await self.read_for(search, wants, readings=1)
             self.steps.end(success=last is not None, notes=self.best.text or "")
         finally:  # also where a limit ends it
             if self.best.text:
-                self.best.keep(both(found.final_answer, self.best.text), self.best.unsure)
+                self.best.keep(both(said, self.best.text), self.best.unsure)
         return self.best.certain() if last and last.success else None
 
     async def read_for(
@@ -177,10 +182,10 @@ class Reader:
         if self.best.text and self.best.unsure is None:
             self.best.unsure = READ_ONCE
             second = await self.asker.confirm(likeliest_group)
-            if second:
+            if second and agree(second, self.best.text, self.state.question):
                 self.best.unsure = None
-                if not agree(second, self.best.text, self.state.question):
-                    self.differ(second)
+            elif second:
+                self.differ(second)
         return self.best.certain()
 
     @property
@@ -188,9 +193,8 @@ class Reader:
         """Whether results hold the best answer, or no time is left to look for another one. Another
         search seldom makes an uncertain answer certain (docs/experiments.md)."""
         answer = self.best.text
-        if answer is None:
-            return False
-        return not unsupported(self.state, answer) or not self.budget.time_for_more
+        more = answer is None or (unsupported(self.state, answer) and self.budget.time_for_more)
+        return not more
 
     @property
     def may_be_long(self) -> bool:
@@ -287,12 +291,9 @@ class Reader:
         if certain is not None:
             more = details(found_row(self.state), certain, self.state.question)
             return self.judged("\n- ".join([certain, *more]))
-        if lead:  # the third was read from the likeliest passages alone
-            readings = [second, first, third]
-        elif first_is_narrow:
-            readings = [second, third, first]
-        else:
-            readings = [first, second]
+        # After a lead, the third was read from the likeliest passages alone.
+        others = [first, third] if lead else [third, first]
+        readings = [second, *others] if lead or first_is_narrow else [first, second]
         told = [*filter(None, readings)]
         question = self.state.question
         guesses = [] if self.changes.wanted else guessed(self.state, told, question)
@@ -368,10 +369,9 @@ class Reader:
         """The answer, if another reading says the same and the results hold it; without the lines
         of its places where they differ in these alone. Two that say what a query has found say the
         same."""
-        if not reading:
-            return None
         found = queried(self.state)
-        for said, other in ((answer, reading), (without_lines(answer), without_lines(reading))):
+        readings = [(each(answer), each(reading)) for each in (str, without_lines) if reading]
+        for said, other in readings:
             same = agree(said, other, self.state.question)
             same = same or (tells(said, found) and tells(other, found))
             if same and not unsupported(self.state, said):

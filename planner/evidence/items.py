@@ -3,11 +3,13 @@
 import re
 from itertools import pairwise
 
-from planner.evidence.words import long_words, named, tokens, words
+from planner.evidence.words import asks, long_words, named, tokens, words
 from planner.protocol import IT, Brief
 from planner.text import NUMBERED
 
 MAX_ITEMS = 9
+MAX_BETWEEN = 8
+"""Letters between two questions that a request consists of: "and", "sowie"."""
 _FIRST = re.compile(rf"(?:\A|[\n:：.。;；?？؟!！]) *(?P<mark>{NUMBERED})\s*(?=\S)")
 """At the beginning of a line, or after the end of a sentence."""
 _NEXT_LINE = re.compile(rf"\n\s*(?P<mark>{NUMBERED})\s*(?=\S)")
@@ -41,11 +43,13 @@ def listed(request: str) -> tuple[str, list[str]]:
 
 
 def in_turn(brief: Brief, request: str) -> bool:
-    """Whether a request asks for two things in turn: the second question is about what the first
-    one finds, each asks for something of the request that the other does not, names apart, and
-    together they have all names of the request. A small model makes two questions of many a single
-    one: "the function open_store" says which function it is."""
-    if IT not in brief.then or IT in brief.first or not brief.first:
+    """Whether a request asks for two things in turn: it consists of the two questions, or the
+    second is about what the first one finds, each asks for something of the request that the other
+    does not, names apart, and together they have all names of the request. A small model makes two
+    questions of many a single one: "the function open_store" says which function it is."""
+    if IT not in brief.then:
+        return _consists_of(brief.first, brief.then, request)
+    if IT in brief.first or not brief.first:
         return False
     first, rest = brief.first, brief.then.replace(IT, " ")
     names = named(request)
@@ -55,6 +59,15 @@ def in_turn(brief: Brief, request: str) -> bool:
         said & {*long_words(one)} - {*words(other)} for one, other in ((first, rest), (rest, first))
     )
     return all(apart) and names <= {*tokens(first), *tokens(rest)}
+
+
+def _consists_of(first: str, second: str, request: str) -> bool:
+    begin, end, whole = (
+        "".join(re.findall(r"\w", each.casefold())) for each in (first, second, request)
+    )
+    between = len(whole) - len(begin) - len(end)
+    together = whole.startswith(begin) and whole.endswith(end) and 0 <= between <= MAX_BETWEEN
+    return asks(first) and asks(second) and together
 
 
 def _numbered(mark: re.Pattern[str], text: str, begins: int, number: int) -> re.Match[str] | None:
