@@ -105,8 +105,7 @@ class Reader:
         self.best.keep(said, ONE_OF_TWO)
         await self.steps.start(rest, asks=True)
         try:
-            search = [name] if IT in then else self.state.search
-            last = await self.read_for(search, wants, readings=1)
+            last = await self.read_for([name] if IT in then else self.state.search, wants, 1)
             self.steps.end(success=last is not None, notes=self.best.text or "")
         finally:  # also where a limit ends it
             if self.best.text:
@@ -222,9 +221,8 @@ class Reader:
     async def add_facts(self, groups: Sequence[Sequence[Passage]]) -> tuple[bool, bool]:
         """Read each of these for what it adds to a long answer, a step for each. Returns whether
         any did, and whether there was time for all."""
-        steps = [
-            f"Read {', '.join(dict.fromkeys(each.source for each in group))}" for group in groups
-        ]
+        sources = [dict.fromkeys(each.source for each in group) for group in groups]
+        steps = [f"Read {', '.join(each)}" for each in sources]
         self.keep_facts()
         before = len(self.facts)
         if groups:
@@ -233,6 +231,8 @@ class Reader:
         for step, group in zip(steps, groups, strict=True):
             if self.facts and self.budget.seconds_left < longest:
                 return len(self.facts) > before, False
+            if not self.steps.wanted(step):
+                continue
             await self.steps.start(step)
             # A small model goes on with a list after the last of its facts.
             said = [each for each in await self.asker.facts(group) if self.stands(each, least=1)]
