@@ -120,8 +120,9 @@ class Asker:
         question = questions.on_passages("ask_facts", self.state, passages)
         reply = await self.calls.chat("facts", question, None, FACTS_TOKENS)
         items = lenient.items_in(lenient.prose_in(reply.text))
-        whole = items if reply.finish == "stop" else items[:-1]
-        return [_completed(each, passages) for each in whole]
+        if reply.finish != "stop":
+            items = items[:-1] or [f"{each} {lenient.CUT}" for each in items]
+        return [_completed(each, passages) for each in items]
 
     async def files_to_change(self, texts: Mapping[str, str]) -> list[str]:
         """The files that a request wants changed, out of these, each with its passages."""

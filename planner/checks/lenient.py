@@ -37,7 +37,8 @@ MAX_FURTHER_LINES = 3
 
 
 def items_in(text: str) -> list[str]:
-    """The items of a list in plain text, without their marks, and without what introduces them. A
+    """The items of a list in plain text, without their marks, and without what introduces them; the
+    mark of a text that was cut off is one. A
     block of code in a language is an item; small models put whole lists into other blocks."""
     found: list[str] = []
     for prose, block in _divided(text):
@@ -45,7 +46,9 @@ def items_in(text: str) -> list[str]:
         lines = [*_lines(prose), *([] if is_code else block.splitlines())]
         items = (_BREAK.sub("\n", _MARK.sub("", line).strip()) for line in lines)
         found += [
-            item for item in items if re.search(r"\w", item) and not item.endswith((":", "："))
+            item
+            for item in items
+            if item == CUT or (re.search(r"\w", item) and not item.endswith((":", "：")))
         ]
         found += [block] if is_code else []
     return found

@@ -733,6 +733,30 @@ async def test_of_a_long_answer_that_a_server_breaks_off_there_is_what_was_writt
     assert ran.guards == ["reply", "reply"]
 
 
+@pytest.mark.parametrize(
+    ("parts", "said", "answer"),
+    [
+        (0, [Unconstrained("It is", CUT), nowhere()], "It is […]"),
+        (
+            3,
+            [Unconstrained(f"{PROSE}\nIt is {VALUE}."), Unconstrained("- `phoenix_0` is", CUT)],
+            f"{PROSE}\nIt is {VALUE}.\n\n- `phoenix_0` is […]",
+        ),
+    ],
+)
+async def test_what_was_cut_off_in_its_first_sentence_is_marked(
+    parts: int, said: list[Said], answer: str, pool: DictionaryPool
+) -> None:
+    more_files(pool, parts)
+    ran = await planned(
+        *(brief("long answer", "phoenix"), *said),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+    )
+    assert (ran.state.status, ran.state.answer) == ("partial", answer)
+
+
 async def test_a_long_answer_of_which_something_is_left_out_may_lack_something(
     pool: DictionaryPool,
 ) -> None:
