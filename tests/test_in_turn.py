@@ -112,6 +112,14 @@ ABOUT = {"about.md": "The default port is 8080.\n\nAnna Berg maintains this.\n"}
         ),
         ([found("The default port is 8080."), nowhere()], "The default port is 8080.", ONE_OF_TWO),
         (
+            [
+                *(found("The default port is 8080."), second("9090")),
+                found("Anna Berg maintains this."),
+            ],
+            "The default port is 8080.\nAnna Berg maintains this.",
+            "Two readings of the results differ: 9090",
+        ),
+        (
             [nowhere(), found("Anna Berg maintains this.")],
             *("Anna Berg maintains this.", NOT_FIRST),
         ),

@@ -253,7 +253,10 @@ class _Run:
             if not self.steps.unheeded:
                 break
             self.best.doubt(NOT_HEEDED)
-            found = await self.planner.follow_plan() or await self.planner.answer()
+            new = await self.planner.follow_plan()
+            if new is None and self.state.part_iterations:
+                new = await self.planner.answer()
+            found = found if new is None and self.best.text is None else new
         return found
 
     @property

@@ -79,7 +79,6 @@ class Reader:
             found = await self.in_turn(brief.first, brief.then, wants)
             if found or self.settled:
                 return found
-            self.forget()
         readings = 1 if self.changes.wanted else READINGS  # no tool of the pool can do it
         found = await self.read_for(brief.search, wants, readings, afresh=bool(brief.first))
         if found and found.success and brief.first and IT not in brief.then:
@@ -92,16 +91,16 @@ class Reader:
         self.steps.plan([first, then], {})
         await self.steps.start(first, asks=True)
         found = await self.read_for(self.state.search, "short answer", readings=1)
-        said = found.final_answer if found and found.success else ""
+        said, doubt = found.final_answer if found and found.success else "", None
+        if not said and IT not in then:
+            said, doubt = self.best.text or "", self.best.unsure
         name = name_in(said, first) if IT in then else said
-        self.steps.end(success=bool(name), notes=found.final_answer if found else "")
+        self.steps.end(success=bool(name) and not doubt, notes=said)
         if not name:
-            self.forget()
             self.best.forget()
             return None
         rest = then.replace(IT, name)
         self.steps.revise([rest])
-        self.forget()
         self.best.keep(said, ONE_OF_TWO)
         await self.steps.start(rest, asks=True)
         try:
@@ -109,7 +108,8 @@ class Reader:
             self.steps.end(success=last is not None, notes=self.best.text or "")
         finally:  # also where a limit ends it
             if self.best.text:
-                self.best.keep(both(said, self.best.text), self.best.unsure)
+                unsure = "; ".join(filter(None, [doubt, self.best.unsure]))
+                self.best.keep(both(said, self.best.text), unsure or None)
         return self.best.certain() if last and last.success else None
 
     async def read_for(
@@ -117,6 +117,7 @@ class Reader:
     ) -> Conclude | None:
         """An answer to the question that is read for now; `afresh`: from the likeliest passages,
         though another question may have been read from them."""
+        self.forget()
         for number in range(readings):
             again = afresh and not number
             passages = await self.gatherer.gather(self.state.question, search, afresh=again)
@@ -175,9 +176,8 @@ class Reader:
         added, all_read = await self.add_facts(groups)
         if not self.facts:
             return None
-        self.best.unsure = MAY_LACK if added or not held else None
-        if not all_read:
-            self.best.unsure = NOT_ALL_READ
+        lacks = MAY_LACK if added or not held else None
+        self.best.unsure = lacks if all_read else NOT_ALL_READ
         if self.best.text and self.best.unsure is None:
             self.best.unsure = READ_ONCE
             second = await self.asker.confirm(likeliest_group)

@@ -180,6 +180,17 @@ async def test_a_hint_during_the_last_reading_is_planned_with(turns: list[Said])
     assert ran.state.answer == "It is Beta."
 
 
+async def test_a_hint_to_what_needs_no_look_up_leaves_the_reply() -> None:
+    ran = await planned(
+        Fast({"search": [], "reply": "Hello."}),
+        {"steps": [{"objective": "Answer", "tool": None}]},
+        pool=DictionaryPool({"jobs/secret.py": SOURCE}),
+        inbox=Box(Steering(hint="And who are you?")),
+        prompt="Hi",
+    )
+    assert ran.state.answer == "Hello."
+
+
 async def test_what_came_too_late_is_told_with_the_answer() -> None:
     pool = DictionaryPool({"jobs/secret.py": SOURCE})
     ran = await planned(
