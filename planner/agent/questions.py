@@ -109,8 +109,8 @@ class Asker:
         rest = [] if replies.repeats_itself(reply.text) else [[lenient.CUT]]
         return [*lenient.without_last(lines), *rest]
 
-    async def confirm(self, passages: Sequence[Passage]) -> str | None:
-        """The answer by a second reading of these passages, which knows nothing of the first; None
+    async def confirm(self, passages: Sequence[Passage]) -> str:
+        """The answer by a second reading of these passages, which knows nothing of the first; empty
         where the model gives none."""
         question = questions.on_passages("ask_overview_again", self.state, passages)
         return await self._read_again("confirm", question, passages)
@@ -270,21 +270,17 @@ class Asker:
         schema = schemas.summary([tool.name for tool in self.choices])
         return await self.calls.ask("answer", question, schema, Summary)
 
-    async def again(self) -> str | None:
+    async def again(self) -> str:
         """The answer by a second reading of the results, as `confirm`."""
         return await self._read_again("again", self.prompts.again(self.state), self.state.passages)
 
-    async def _read_again(
-        self, role: Role, question: str, passages: Sequence[Passage]
-    ) -> str | None:
+    async def _read_again(self, role: Role, question: str, passages: Sequence[Passage]) -> str:
         schema, part = schemas.text(MAX_SECOND_READING_CHARS), self.state.part
         # It may take what is kept back for a conclusion: there is an answer, which waits for it.
         until = 0.0 if part.request.data_schema else part.ends_at
         with self.calls.clock.extended(until):
             asked = self._only(role, question, "answer_again", str, schema, REPLY_TOKENS)
-            said = await self.optional(asked, None)
-        if said is None:
-            return None
+            said = await self.optional(asked, "")
         return without_notes(lenient.whole(said, MAX_SECOND_READING_CHARS), passages)
 
     def _without_echo(self, said: Said, question: str) -> Said:

@@ -365,13 +365,12 @@ class Reader:
         self.best.keep(said.final_answer, problem)
         return None
 
-    def agreed(self, answer: str, reading: str | None) -> str | None:
+    def agreed(self, answer: str, reading: str) -> str | None:
         """The answer, if another reading says the same and the results hold it; without the lines
         of its places where they differ in these alone. Two that say what a query has found say the
         same."""
         found = queried(self.state)
-        readings = [(each(answer), each(reading)) for each in (str, without_lines) if reading]
-        for said, other in readings:
+        for said, other in ((answer, reading), (without_lines(answer), without_lines(reading))):
             same = agree(said, other, self.state.question)
             same = same or (tells(said, found) and tells(other, found))
             if same and not unsupported(self.state, said):

@@ -22,7 +22,7 @@ _WIDE = "。！？"
 CUT = "[…]"
 """What stands in place of the rest of an answer that was cut off."""
 _ODD = r"(?!\s*```)[^`\n]*`(?:[^`\n]*`[^`\n]*`)*[^`\n]*"
-_CODE = re.compile(rf"^{_ODD}(?:\n[^`\n]*\S[^`\n]*)*\n{_ODD}$", re.MULTILINE)
+_CODE = re.compile(rf"^{_ODD}(?:\n[^`\n]*[^\s`][^`\n]*)*\n{_ODD}$", re.MULTILINE)
 """Lines with code that begins in the first of them and ends in the last."""
 _BREAK = re.compile(rf"\s*\n\s*(?:[-*•]\s+|{NUMBERED}\s*)?")
 _WITHIN = "\0"
@@ -37,8 +37,7 @@ MAX_FURTHER_LINES = 3
 
 
 def items_in(text: str) -> list[str]:
-    """The items of a list in plain text, without their marks, and without what introduces them; the
-    mark of a text that was cut off is one. A
+    """The items of a list in plain text, without their marks, and without what introduces them. A
     block of code in a language is an item; small models put whole lists into other blocks."""
     found: list[str] = []
     for prose, block in _divided(text):
