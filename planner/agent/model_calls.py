@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from planner.checks import lenient, replies
 from planner.clock import Clock
-from planner.errors import ContextExceeded, InvalidReply
+from planner.errors import ContextExceeded, InvalidReply, ModelError
 from planner.events import (
     ASIDE,
     AnswerDelta,
@@ -176,6 +176,8 @@ class ModelCalls:
                     begun = _begun(reply.text, schema, shape) if role in ANSWERS and last else None
                     if begun is not None:
                         return begun
+                    if reply.fault:
+                        raise ModelError(reply.fault) from None
                     problem, max_tokens = f"it was cut off ({problem})", 2 * max_tokens
                 self.guard("reply", f"{chosen.name}: {problem}")
                 asked = once_more(question, problem, schema)
