@@ -31,6 +31,8 @@ for _name in ("mcp.client", "httpx2", "httpcore2"):
 
 GRACE_SECONDS, CLOSE_SECONDS = 3.0, 1.5
 """How long an upstream has to end by itself, and then the client to notice that it was killed."""
+LAST_WORDS_SECONDS = 1.0
+"""How long the standard error of a process that has ended may take to be read."""
 MAX_LOG_LINES = 5
 """Of what an upstream last wrote to its standard error."""
 
@@ -200,6 +202,12 @@ class Connection:
             with suppress(Exception):
                 await close()  # type: ignore[no-untyped-call]
         closed.set()
+
+    async def heard(self) -> None:
+        """Wait a while for the last words of a process that has ended."""
+        if self._stdio and not self._stdio.alive:
+            with anyio.move_on_after(LAST_WORDS_SECONDS):
+                await self._stdio.heard.wait()
 
     def log_tail(self) -> str:
         words = self._stdio.last_words if self._stdio else ""

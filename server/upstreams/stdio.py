@@ -161,6 +161,8 @@ class StdioTransport(ClientTransport):
         """Whether every process that it started has ended."""
         self._said, self._line = "", b""
         """The end of its standard error, and the line that is not complete yet."""
+        self.heard = anyio.Event()
+        """Set once its standard error was read to the end."""
         self._launch, self._redact = launch, redact
 
     @asynccontextmanager
@@ -266,6 +268,7 @@ class StdioTransport(ClientTransport):
         except (anyio.EndOfStream, anyio.ClosedResourceError):
             self._write(self._line)
             self._line = b""
+            self.heard.set()
 
     def _write(self, said: bytes) -> None:
         if not said:
