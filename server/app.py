@@ -158,7 +158,6 @@ def build(
     resources.register(mcp)
     prompts.register(mcp)
     web_view.register(mcp, lambda: running[0].engine)
-    web_view.register_app(mcp)
     openai_api.register(mcp, lambda: running[0].engine)
     mcp.add_extension(Tasks())
 

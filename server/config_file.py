@@ -30,7 +30,7 @@ from server.config import (
     ToolSettings,
     UpstreamSettings,
 )
-from server.environment import VARIABLES, Environment, environment
+from server.environment import VARIABLES, Environment
 from server.project import expanded, project_folder
 from server.text import plain, read_text
 from server.variables import PUBLIC_VARIABLES, VARIABLE, Expanded
@@ -54,8 +54,8 @@ def load_settings(
     `models`: fields of `ModelSettings` that win over everything.
     Raises `ConfigError`.
     """
-    environ = dict(environ)
-    named = environment(environ)
+    environ = dict(environ)  # to read the files again, whatever becomes of the process's own
+    named = Environment.model_validate({name: value for name, value in environ.items() if value})
     root = project_folder(project, environ)
     variables = {**environ, "PLANLOOM_PROJECT": str(root), "PLANLOOM_PYTHON": sys.executable}
     path = _which_file(upstreams_file, named)

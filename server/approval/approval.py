@@ -186,11 +186,9 @@ class Approvals:
         stands beside it. So its key is this process's own and written nowhere: with a plain hash,
         or with the key at hand, a short secret could be found by trying.
         """
-        return asked.model_copy(update={"digest": self._digest(asked)})
-
-    def _digest(self, asked: ApprovalAsked) -> str:
         call = [self._run_id, asked.iteration, asked.upstream, asked.tool, asked.arguments]
-        return hmac.digest(self._key, json.dumps(call, sort_keys=True).encode(), "sha256").hex()
+        digest = hmac.digest(self._key, json.dumps(call, sort_keys=True).encode(), "sha256")
+        return asked.model_copy(update={"digest": digest.hex()})
 
     def lost(self, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
         """Whether this call has a secret that is not known any more, so that what was meant cannot

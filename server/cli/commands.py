@@ -82,7 +82,6 @@ def main() -> None:
     # FastMCP reads `.env` where it is started: in the project, which is a stranger's folder.
     os.environ.setdefault("FASTMCP_ENV_FILE", os.devnull)
     os.environ.setdefault("FASTMCP_ENABLE_RICH_LOGGING", "false")
-    os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
     os.environ.setdefault("FASTMCP_LOG_LEVEL", "WARNING")
     # Its store would have its functions wrapped in type checks, a tenth of what a start takes.
     os.environ.setdefault("PY_KEY_VALUE_DISABLE_BEARTYPE", "true")

@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from types import FrameType
 from typing import ClassVar
 
@@ -142,16 +143,14 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, opened: list[Parts]) -> None:
         super().__init__(config)
         self._opened = opened
-        self._ending: asyncio.Future[None] | None = None
+        self._ending: Future[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self._ending or not self._opened:
             super().handle_exit(sig, frame)
         else:
-            asyncio.get_running_loop().call_soon_threadsafe(self._end, sig, frame)
-
-    def _end(self, sig: int, frame: FrameType | None) -> None:
-        self._ending = asyncio.ensure_future(self._end_runs(sig, frame))
+            loop = asyncio.get_running_loop()
+            self._ending = asyncio.run_coroutine_threadsafe(self._end_runs(sig, frame), loop)
 
     async def _end_runs(self, sig: int, frame: FrameType | None) -> None:
         try:

@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import anyio
-from fastmcp import Context, FastMCP
+from fastmcp import FastMCP
 from fastmcp.apps import AppConfig
 from fastmcp.exceptions import ResourceError
 from pydantic import BaseModel, ValidationError
@@ -35,7 +35,7 @@ from planner.tools import Policy
 from server import auth
 from server.journal.base import Unreachable
 from server.journal.records import RunSummary
-from server.mcp.context import engine_of, errors_as, numbered
+from server.mcp.context import errors_as, numbered
 from server.mcp.input_errors import first_problem
 from server.mcp.results import VIEW
 from server.runs.engine import Engine
@@ -71,7 +71,7 @@ TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 
 def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
-    """Publish the view at /view; `engine` is that of the lifespan."""
+    """Publish the view at /view and as a resource; `engine` is that of the lifespan."""
 
     def publish(path: str, name: str) -> None:
         @mcp.custom_route(path, methods=["GET"])
@@ -166,6 +166,25 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
         await engine().cancel(await run_of(request))
         return Response(status_code=204)
 
+    # The same page as an MCP App (the extension io.modelcontextprotocol/ui), and the list of runs
+    # in which it finds the one of a call that is under way.
+
+    @mcp.resource(VIEW, title="A run as it goes on", app=AppConfig(prefers_border=True))
+    def app() -> str:
+        """Plan, tool calls, answer and cost of a run, for hosts that show MCP Apps."""
+        style, script = text_of("view.css"), text_of("view.js")
+        return (
+            text_of("view.html")
+            .replace(STYLE, f"<style>\n{style}</style>")
+            .replace(SCRIPT, f'<script type="module">\n{script}</script>')
+        )
+
+    @mcp.resource("runs://newest", title="The newest runs", mime_type="application/json")
+    async def newest() -> str:
+        """Id, status, prompt and times of the newest runs."""
+        with errors_as(ResourceError):
+            return json.dumps(await listing(engine(), [auth.caller()]))
+
 
 class Question(BaseModel):
     prompt: str
@@ -189,27 +208,6 @@ class SteerRequest(BaseModel):
     hint: str = ""
     skip: list[int] = []
     order: list[int] = []
-
-
-def register_app(mcp: FastMCP) -> None:
-    """Publish the page as an MCP App (the extension io.modelcontextprotocol/ui), and the list of
-    runs in which it finds the one of a call that is under way."""
-
-    @mcp.resource(VIEW, title="A run as it goes on", app=AppConfig(prefers_border=True))
-    def app() -> str:
-        """Plan, tool calls, answer and cost of a run, for hosts that show MCP Apps."""
-        style, script = text_of("view.css"), text_of("view.js")
-        return (
-            text_of("view.html")
-            .replace(STYLE, f"<style>\n{style}</style>")
-            .replace(SCRIPT, f'<script type="module">\n{script}</script>')
-        )
-
-    @mcp.resource("runs://newest", title="The newest runs", mime_type="application/json")
-    async def newest(ctx: Context) -> str:
-        """Id, status, prompt and times of the newest runs."""
-        with errors_as(ResourceError):
-            return json.dumps(await listing(engine_of(ctx), [auth.caller()]))
 
 
 @cache

@@ -115,12 +115,6 @@ end
 return ARGV[2]
 """
 
-_COLLECT = """
-local found = redis.call('LRANGE', KEYS[3], 0, -1)
-redis.call('DEL', KEYS[3])
-return found
-"""
-
 _POST = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return 1 end
 if redis.call('LLEN', KEYS[3]) >= tonumber(ARGV[2]) then return 0 end
@@ -235,11 +229,12 @@ class RedisJournal(base.Journal):
 
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
         async with self._reading() as db:
-            pipe = db.pipeline(transaction=False)
+            pipe = db.pipeline(transaction=True)
             for run_id in run_ids:
-                pipe.eval(*_script(_COLLECT, run_id))
+                *_, letters = _keys(run_id)
+                pipe.lrange(letters, 0, -1).delete(letters)
             found = await pipe.execute()
-            return parse_letters(line for lines in found for line in lines)
+            return parse_letters(line for lines in found[::2] for line in lines)
 
     async def prune(self) -> None:
         if self.problem is None and time.monotonic() > self._pruned + PRUNE_SECONDS:

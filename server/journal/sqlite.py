@@ -301,8 +301,7 @@ class SqliteJournal(base.Journal):
                 run_id, dict(row), self._status(row), row["tools"], _entries(db, run_id)
             )
 
-        found: StoredRun | None = await self._read(stored)
-        return found
+        return await self._read(stored)
 
     async def entries(self, run_id: str, first: int) -> list[Entry]:
         return await self._read(lambda db: _entries(db, run_id, first)) or []
@@ -341,10 +340,10 @@ class SqliteJournal(base.Journal):
     async def _rows(self, find: str, *values: Any) -> Sequence[sqlite3.Row]:
         return await self._read(lambda db: db.execute(find, values).fetchall()) or []
 
-    async def _read(self, query: Callable[[sqlite3.Connection], Any]) -> Any:
+    async def _read(self, query: Callable[[sqlite3.Connection], T]) -> T | None:
         """The result of a query; None if there is no journal yet."""
 
-        def read() -> Any:
+        def read() -> T | None:
             if not self.file.exists():
                 return None
             with closing(sqlite3.connect(self.file, BUSY_SECONDS)) as db:

@@ -39,8 +39,7 @@ class ListChanges(Middleware):
 
     async def announce(self, mcp: FastMCP, changes: bool, project: Path) -> None:
         """Update the tools' texts: whether runs may do more than read, and on which project."""
-        found = [await mcp.get_tool(name) for name in ("plan_and_answer", "run_step")]
-        tools = [tool for tool in found if tool]
+        tools = await mcp.list_tools(run_middleware=False)
         before = [(tool.description, tool.annotations) for tool in tools]
         for tool in tools:
             describe(tool, changes, project)

@@ -11,7 +11,7 @@ from anyio import get_cancelled_exc_class
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.tools import Tool, ToolResult, tool
-from mcp_types import InputRequiredResult, TextContent, ToolAnnotations
+from mcp_types import InputRequiredResult, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from planner.actions import MAX_RESULT_CHARS
@@ -212,10 +212,7 @@ async def steer_run(
     result = SteeringResult(run_id=run.id, status=found.status, steering=found.steering)
     goes_on = what_next(found) if run.interrupted else ""
     said = f"Run `{run.id}` will follow this from its next decision on. {goes_on}".strip()
-    return ToolResult(
-        content=[TextContent(type="text", text=said)],
-        structured_content=result.model_dump(mode="json"),
-    )
+    return ToolResult(said, result)
 
 
 @tool(
@@ -241,10 +238,7 @@ async def list_tools(ctx: Context) -> ToolResult:
     pool = engine_of(ctx).pool
     await pool.ready(LISTING_SECONDS)
     found = pool_listing(pool)
-    return ToolResult(
-        content=[TextContent(type="text", text=listing_markdown(found))],
-        structured_content=found.model_dump(mode="json"),
-    )
+    return ToolResult(listing_markdown(found), found)
 
 
 @cache

@@ -163,6 +163,9 @@ def report(
     chosen, longest = state.iterations, MAX_RESULT_CHARS
     if iteration is not None:
         chosen, longest = state.iterations[iteration : iteration + 1], MAX_REPORT_CHARS
+    warnings = unsettled(state, over=interrupted or state.status != "running")
+    if not_recorded:
+        warnings.append(f"The run is not recorded and ends with this server. {not_recorded}")
     found = Report(
         run_id=run_id,
         goal=state.request.goal if state.request else "answer",
@@ -181,7 +184,7 @@ def report(
         actions=actions(state, chosen, longest),
         done=changes(state.iterations),
         evidence=evidence(state),
-        warnings=_warnings(state, interrupted, not_recorded),
+        warnings=warnings,
         guards=[f"{guard.guard}: {guard.message}" for guard in state.guards],
         questions=[
             QuestionReport(
@@ -202,13 +205,6 @@ def report(
         found = found.model_copy(update={"actions": actions(state, chosen, longest)})
     shown = cleaned(found.model_dump(mode="json"), keys=True)  # models may write anything
     return Report.model_validate(shown)
-
-
-def _warnings(state: RunState, interrupted: bool, not_recorded: str | None) -> list[str]:
-    warnings = unsettled(state, over=interrupted or state.status != "running")
-    if not_recorded:
-        warnings.append(f"The run is not recorded and ends with this server. {not_recorded}")
-    return warnings
 
 
 def _size(found: Report) -> int:
