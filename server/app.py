@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 
 from server.approval.approval import LATE_SECONDS
 from server.backends import Backend, OnDownload
+from server.background import background_tasks
 from server.config import Settings
 from server.http import openai_api, web_view
 from server.journal import journal_for
@@ -62,9 +63,10 @@ async def open_parts(
         aclosing(Backend(settings.models, on_download)) as backend,
         UpstreamPool(settings, launcher=launcher, for_operator=for_operator) as pool,
         journal_for(settings.runs, pool.redact) as journal,
-        Engine.open(backend, pool, journal, settings.approval) as engine,
+        background_tasks() as tasks,
     ):
-        engine.driver.warm_up(backend.warm)
+        engine = Engine(backend, pool, journal, settings.approval, tasks)
+        tasks.start_soon(engine.driver.warm_up, backend.warm)
         yield Parts(pool, engine, backend)
 
 
@@ -115,12 +117,11 @@ def build(
         try:
             async with (
                 open_parts(settings, launcher=launcher, for_operator=auth is None) as opened,
-                anyio.create_task_group() as tasks,
+                background_tasks() as tasks,
             ):
                 tasks.start_soon(watch_file, settings, opened.pool, announce)
                 running[:] = [opened]
                 yield opened
-                tasks.cancel_scope.cancel()
         finally:
             running.clear()
 

@@ -249,7 +249,7 @@ def serve(
                 "(planloom init --client NAME). To ask from here: planloom ask; to end: Ctrl-C.",
                 err=True,
             )
-        front = Front.open(project_folder(project, os.environ))
+        front = Front(project_folder(project, os.environ))
         settings = _settings(project, upstreams)
         _run_with_upstreams("server.cli.serve_stdio:serve_stdio", settings, front)
     else:

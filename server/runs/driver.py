@@ -60,12 +60,9 @@ class Driver:
         self.runs: dict[str, Run] = {}
         """By id: the runs that are driven here, and the last ones that have ended here."""
 
-    def warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
-        """In the background: have the models loaded while the upstreams start, and then the
-        instructions read, unless a run has come first."""
-        self._tasks.start_soon(self._warm_up, warm)
-
-    async def _warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
+    async def warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
+        """Have the models loaded while the upstreams start, and then the instructions read, unless
+        a run has come first."""
         try:
             models = await warm()
             await self.pool.ready(START_SECONDS)

@@ -7,12 +7,12 @@ journal (`server.journal.base`).
 
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
-from typing import Self
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from weakref import WeakValueDictionary
 
 import anyio
+from anyio.abc import TaskGroup
 
 from planner import agent
 from planner.errors import RequestError
@@ -20,7 +20,6 @@ from planner.events import RunSteered
 from planner.models.base import Models
 from planner.protocol import RunRequest, SteeredBy
 from planner.tools import Policy
-from server.background import background_tasks
 from server.config import ApprovalSettings
 from server.journal import base
 from server.journal.records import Letter, RunSummary
@@ -51,29 +50,23 @@ class Engine:
     `Driver` has those that are driven here, `Peers` those of other servers.
     """
 
-    def __init__(self, driver: Driver, peers: Peers) -> None:
-        self.driver = driver
-        self.pool, self.journal = driver.pool, driver.journal
-        self._peers = peers
+    def __init__(
+        self,
+        models: Callable[[], Awaitable[Models]],
+        pool: UpstreamPool,
+        journal: base.Journal,
+        approval: ApprovalSettings,
+        tasks: TaskGroup,
+    ) -> None:
+        """`tasks`: where its runs work; they all stop with it."""
+        self.driver = Driver(models, pool, journal, approval, tasks)
+        self.pool, self.journal = pool, journal
+        self._peers = Peers(journal, tasks)
         self._watched: dict[str, float] = {}
         """When a person last looked at a caller's runs."""
         self._resuming = anyio.Lock()
         self._beginning: WeakValueDictionary[tuple[str, str], anyio.Lock] = WeakValueDictionary()
         """Callers' request keys for which a run is just being started."""
-
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls,
-        models: Callable[[], Awaitable[Models]],
-        pool: UpstreamPool,
-        journal: base.Journal,
-        approval: ApprovalSettings,
-    ) -> AsyncIterator[Self]:
-        """An engine whose runs all stop with this scope."""
-        async with background_tasks() as tasks:
-            driver = Driver(models, pool, journal, approval, tasks)
-            yield cls(driver, Peers(journal, tasks))
 
     async def start(
         self,
@@ -98,9 +91,18 @@ class Engine:
             return cut_off or await self._start(request, caller, None, can_ask)
         beginning = self._beginning.setdefault((caller, request_key), anyio.Lock())
         async with beginning:  # until the key has its run
-            if known := await self._of_key(caller, request_key):
-                return await self._same(known, caller, request, request_key, can_ask)
-            return await self._start(request, caller, request_key, can_ask)
+            try:
+                run_id = await self._of_key(caller, request_key)
+                if run_id is None:
+                    return await self._start(request, caller, request_key, can_ask)
+            except base.KeyUsed as used:  # another server was first
+                run_id = used.run_id
+            if not self._is_of(request, await self.get(run_id, caller)):
+                raise RequestError(
+                    f'request_key "{request_key}" belongs to run {run_id}, which asks something '
+                    "else. Give each request a key of its own."
+                )
+            return await self.resume(run_id, caller, can_ask)
 
     async def _cut_off(self, request: RunRequest, caller: str, can_ask: bool) -> Run | None:
         """Resume the caller's newest run that asks the same on this project and was cut off."""
@@ -127,10 +129,7 @@ class Engine:
         if request.policy is Policy.ASK and not can_ask:
             # The models do not see tools whose calls would all be refused.
             permitted = request.model_copy(update={"policy": Policy.READ_ONLY})
-        try:
-            run = await self.driver.begin(permitted, caller, request_key, can_ask)
-        except base.KeyUsed as used:
-            return await self._same(used.run_id, caller, request, str(request_key), can_ask)
+        run = await self.driver.begin(permitted, caller, request_key, can_ask)
         return run if run.driven else await self.get(run.id, caller)
 
     async def get(self, run_id: str, caller: str = LOCAL) -> Run:
@@ -328,17 +327,6 @@ class Engine:
         if self.journal.problem:
             return None
         return await self.journal.find_key(caller, request_key)
-
-    async def _same(
-        self, run_id: str, caller: str, request: RunRequest, request_key: str, can_ask: bool
-    ) -> Run:
-        run = await self.get(run_id, caller)
-        if not self._is_of(request, run):
-            raise RequestError(
-                f'request_key "{request_key}" belongs to run {run_id}, which asks something else. '
-                "Give each request a key of its own."
-            )
-        return await self.resume(run_id, caller, can_ask)
 
     def _is_of(self, request: RunRequest, run: Run) -> bool:
         """Whether this request began the run. Perhaps nobody could be asked then; and its record

@@ -106,11 +106,6 @@ class Upstream:
                 except ValueError as error:  # nothing to connect to: another try does not help
                     self._fail(str(error))
                     return
-                except OSError as error:  # no file left to open, for example
-                    self._fail(f"it cannot be started: {error}")
-                    await anyio.sleep(delay)
-                    delay = min(2 * delay, MAX_DELAY_SECONDS)
-                    continue
                 self._connection = connection
                 # With the last try's error, until one succeeds.
                 self._become(UpstreamState.STARTING, self._error)
