@@ -103,8 +103,7 @@ def build(
     launcher: Launcher | None = None,
 ) -> FastMCP:
     """The server for these settings. Its parts start with its lifespan, and `on_open` gets them.
-    `auth` authenticates HTTP callers; without it, all callers are one. `launcher` comes from a
-    `head_start`."""
+    `auth` authenticates HTTP callers; without it, all are one. `launcher`: of a `head_start`."""
     running: list[Parts] = []
     list_changes = ListChanges()
     security = RequestStateSecurity.ephemeral(ttl=settings.approval.timeout_s + LATE_SECONDS)

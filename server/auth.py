@@ -119,8 +119,7 @@ def route(mcp: FastMCP, path: str, methods: list[str]) -> Callable[[Handler], Ha
 
 @dataclass
 class _LetIn:
-    """Refuses strangers before reading their request, with an error in the form of the OpenAI API,
-    which some of the routes speak."""
+    """Refuses strangers before their request is read, in the form that `refusal` has."""
 
     app: ASGIApp
     scopes: list[str]
@@ -145,8 +144,7 @@ def refusal(
     param: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """An error in the form of the OpenAI API, for all plain routes (source: its reference,
-    "Errors")."""
+    """An error as the OpenAI API has it ("Errors" in its reference), for all plain routes."""
     error = {"message": text, "type": kind, "param": param, "code": code}
     return JSONResponse({"error": error}, status, headers)
 
@@ -166,8 +164,7 @@ class TokenSource:
 
 
 def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, TokenSource]:
-    """The auth provider of an HTTP server at `host`. Raises `ConfigError`, also if the operator has
-    to name one."""
+    """The auth provider of a server at `host`. Raises `ConfigError`, also if one must be named."""
     if name := environ.get(AUTH):
         return _loaded(name), TokenSource(f"{name} ({AUTH}) decides who may call.")
     if given := environ.get(TOKEN):

@@ -1,5 +1,4 @@
-"""Which models a server runs on: those of a named server, else of Ollama where it answers, else
-the embedded ones."""
+"""The models that a server runs on: those of a named server, of Ollama, or the embedded ones."""
 
 import logging
 from collections.abc import Callable, Sequence

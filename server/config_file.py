@@ -128,8 +128,7 @@ def shipped_file() -> Path:
 
 
 def file_stamps(source: Path | None) -> dict[Path, Stamp]:
-    """Of `source`, and of the user's own file, which may come to replace the shipped one: each
-    that there is, with its stamp."""
+    """The stamps of `source` and of the user's own file, which may replace it, if they exist."""
     stamps = {}
     for file in {source or own_file(), own_file()}:
         with suppress(OSError):
@@ -139,8 +138,7 @@ def file_stamps(source: Path | None) -> dict[Path, Stamp]:
 
 
 def named_variables(path: Path) -> list[str]:
-    """The variables that an upstreams file takes from the environment; none if it cannot be
-    read."""
+    """The environment variables in an upstreams file; none if it cannot be read."""
     try:
         data, _ = parse(path, read_text(path))
     except ConfigError:

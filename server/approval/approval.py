@@ -322,8 +322,7 @@ class GuardedPool(PoolAround):
         self._changed = changed
 
     async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
-        """Call with the tool's present class and policy, which upstream and operator may have
-        changed."""
+        """Go by the tool's present class and policy: upstream and operator may have changed it."""
         if self._approvals.lost(tool, arguments):
             return failed_call(f"The call of {tool.name} was not made: {SECRET_LOST}.")
         name = (tool.upstream, tool.bare_name)

@@ -491,9 +491,8 @@ def _imported(command: str) -> Any:
 
 
 def _run(command: str | Callable[[], Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
-    """Run the command, a function by its place. SIGTERM, which `timeout` and service managers send,
-    ends it as Ctrl-C does: with what it has so far. Jobs that a script starts with `&` ignore
-    Ctrl-C, but not SIGTERM."""
+    """Run a command. SIGTERM, which `timeout` and service managers send, ends it as Ctrl-C does:
+    with what it has so far. A job that a script starts with `&` ignores Ctrl-C, not SIGTERM."""
     import anyio
 
     function = _imported(command) if isinstance(command, str) else command

@@ -105,8 +105,7 @@ class Front:
 
 
 def _repaired(line: bytes) -> bytes:
-    """The line without halves of surrogate pairs: the SDK drops a message that has one, and its
-    caller would wait forever."""
+    """The line without halves of surrogate pairs: the SDK would drop it, and its caller wait."""
     if not _SURROGATE.search(line):
         return line
     with suppress(ValueError, RecursionError):

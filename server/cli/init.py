@@ -68,8 +68,8 @@ def write_upstreams(given: Sequence[Path], *, dry_run: bool, force: bool) -> Non
 
 
 def client_entry(client: str, project: Path | None, address: str | None, *, write: bool) -> None:
-    """Print a client's entry for Planloom, or put it into the client's file, and tell what is left
-    to do. Raises `ConfigError`."""
+    """Print or write a client's entry for Planloom, and say what is left to do. Raises
+    `ConfigError`."""
     if address is None:
         entry = entries.over_stdio(client, project)
     else:

@@ -1,5 +1,4 @@
-"""A run on a terminal while it goes on: its plan, redrawn with each event. Without a terminal: a
-line for each event."""
+"""A run while it goes on: its plan, drawn again with each event, or a line for each event."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -103,8 +102,7 @@ class LiveView:
             self._live.update(self.drawn(doing), refresh=True)
 
     def drawn(self, doing: str) -> RenderableType:
-        """The request, the plan with its current calls, the passages, the draft, the activity, the
-        cost."""
+        """The request, the plan with current calls, passages, the draft, what it does, the cost."""
         state = self.state
         parts: list[RenderableType] = []
         if call := self.waiting(state):

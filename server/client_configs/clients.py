@@ -56,8 +56,7 @@ class Client:
 
     title: str
     patterns: tuple[str, ...]
-    """Where they may be; `CONFIG` is where the system keeps configurations of programs, `XDG`
-    where Linux does."""
+    """Where they may be; `CONFIG`: below the system's folder for configurations, `XDG`: Linux's."""
     key: str
     """The key under which it has them."""
     stdio: Callable[[str, list[str]], Server] = _command
@@ -192,8 +191,7 @@ def _expanded(place: str) -> Path:
 
 @dataclass(frozen=True)
 class OfProject:
-    """Stands for a server that its client starts in one project only: another project is none of
-    its business."""
+    """Stands for a server that its client starts in one project only; it is not imported."""
 
     folder: str
 

@@ -93,8 +93,7 @@ class ImportedServer:
     source: Source
     settings: dict[str, Any]
     variables: dict[str, str] = field(default_factory=dict)
-    """Those that the person has to set, because their values were not copied: where each value is,
-    or who asks for it."""
+    """What the person has to set, since no value was copied: where each is, or who asks for it."""
     notes: list[str] = field(default_factory=list)
     """What was not imported."""
 

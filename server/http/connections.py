@@ -56,8 +56,7 @@ class BoundedConnection(H11Protocol):
 
 
 def max_backlog() -> int:
-    """How many may wait to be accepted: asyncio accepts all of them, and logs each one for which no
-    file descriptor is left."""
+    """How many may wait to be accepted: asyncio logs each one without a file descriptor."""
     return min(MAX_WAITING, _files() // 16)
 
 

@@ -115,8 +115,7 @@ async def attached(run: Run, engine: Engine, receive: Receive) -> AsyncIterator[
 
 
 class RunStream(StreamingResponse):
-    """A completion as server-sent events. A client that does not read them holds up only this
-    view; the run goes on."""
+    """A completion as server-sent events. A client that does not read them holds up no run."""
 
     def __init__(self, completion: "Completion", engine: Engine) -> None:
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"} | completion.headers
@@ -249,8 +248,7 @@ class Completion:
         return {"content": data, "refusal": None} | beside
 
     def _sources(self) -> str:
-        """The changes that were made, the warnings, the evidence and a link to the whole run; empty
-        for an answer without a search."""
+        """The changes, warnings, evidence and a link to the run; empty if there was no search."""
         found = report_of(self.run)
         before = [done_in_words(found), warned(found.warnings)]
         facts = "".join(f"\n\n{each}" for each in before if each)

@@ -88,8 +88,7 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
         return RedirectResponse("view")
 
     def route(method: str, path: str, refused: int) -> Callable[[auth.Handler], auth.Handler]:
-        """Publish a handler; an error of ours is answered with the status `refused`, or with 503 if
-        the same may succeed later."""
+        """Publish a handler. Its errors get the status `refused`, or 503 if a retry may succeed."""
 
         def publish(handler: auth.Handler) -> auth.Handler:
             @auth.route(mcp, path, [method])
@@ -216,8 +215,7 @@ def text_of(name: str) -> str:
 
 
 def owners() -> list[str]:
-    """Whose runs the caller may see: their own; the user also sees those of their other servers and
-    commands, which have no caller."""
+    """Whose runs the caller may see: their own; the user also sees those without a caller."""
     return [auth.caller(), *([LOCAL] if auth.is_user() else [])]
 
 
@@ -252,8 +250,7 @@ def approval(run: Run) -> dict[str, Any] | None:
 
 
 async def changes(run: Run) -> AsyncIterator[str]:
-    """The changed keys of the run's page as JSON, first all of them, until nothing more happens in
-    the run here."""
+    """The changed keys of the run's page as JSON, at first all, until the run has ended here."""
     sent: dict[str, str] = {}
     while True:
         await run.flush()  # what a page has seen is not lost

@@ -32,8 +32,7 @@ MAX_LETTERS = 10
 LATE_SECONDS = 2.0
 """Between two attempts to repeat failed writes."""
 LETTER_SECONDS = 5.0
-"""How long to wait for the server that drives a run to act on a letter: to end what it is doing, to
-take an answer or steering."""
+"""How long to wait until the server that drives a run has acted on a letter."""
 
 
 class KeyUsed(Exception):
@@ -57,8 +56,7 @@ class Unreadable(RequestError):
 
 @dataclass(eq=False)
 class RunWriter:
-    """Writes the record of one run. Failed writes are repeated before later ones: a record has no
-    gaps."""
+    """Writes the record of one run, without gaps: a failed write is repeated before later ones."""
 
     journal: "Journal"
     run_id: str
@@ -102,8 +100,7 @@ TakenOver = tuple[RunWriter, StoredRun]
 
 
 class Journal(anyio.AsyncContextManagerMixin, ABC):
-    """The runs of all servers that use it. Enter it to write; `problem` says why that
-    fails."""
+    """The runs of all servers that use it. Enter it to write; `problem` says why that fails."""
 
     look_seconds: ClassVar[float]
     """How often to check what other servers have done."""
@@ -200,9 +197,8 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
                 again = anyio.current_time() + LATE_SECONDS
 
     async def _write_waiting(self, *, late: bool = False) -> None:
-        """Make the waiting writes, in their order. If one fails, later writes of the same run wait
-        until it succeeds. They are tried again separately (`late`), so that other runs do not wait
-        for what may fail again."""
+        """Make the waiting writes, in order. If one fails, those of its run wait for it, and are
+        tried again separately (`late`), so that other runs do not wait too."""
         async with self._writing:
             due = [each for each in self._waiting if each[0].late is late]
             self._waiting = [each for each in self._waiting if each[0].late is not late]
@@ -340,8 +336,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     # What is new.
 
     async def wait_for_news(self, topic: str) -> None:
-        """Wait for possible news: about a run (its id), "letters", or a run to take over
-        ("fleet")."""
+        """Wait for possible news of a run (its id), "letters", or runs to take over ("fleet")."""
         bell = self._bells.setdefault(topic, anyio.Event())
         with anyio.move_on_after(self.look_seconds):
             await bell.wait()
@@ -353,8 +348,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
 
     @property
     def now(self) -> float:
-        """The time that ages of runs refer to. Setting the clock forward while this server runs has
-        no effect."""
+        """The time that ages of runs refer to; a clock that is set forward has no effect."""
         opened, since = self._opened
         return min(time.time(), opened + time.monotonic() - since)
 

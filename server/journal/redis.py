@@ -344,8 +344,7 @@ class RedisJournal(base.Journal):
         return await self._db.eval(*_script(script, run_id, self.owner, *arguments))
 
     async def _commit(self, due: Sequence[base.Due]) -> Sequence[Exception | None]:
-        """A write whose answer was lost is sent again, which is safe because each entry has its
-        number."""
+        """A write whose answer was lost is sent again: safely, since each entry has its number."""
         pipe = self._db.pipeline(transaction=False)
         for _, script, _ in due:
             pipe.eval(*script)

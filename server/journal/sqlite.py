@@ -39,8 +39,7 @@ FORMAT = 2
 APPLICATION = 0x506C6F6D
 """SQLite's `application_id` of our files."""
 MAX_INLINE_CHARS = 1000
-"""Of a text in its entry; a longer one is stored once per run, even if the record contains it more
-often."""
+"""Of a text in its entry; a run's longer texts are stored apart, each of them once."""
 AGAIN_SECONDS = 5.0
 """Between two attempts to open the file, which are made when a run begins."""
 BUSY_SECONDS = 5.0

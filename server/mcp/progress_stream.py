@@ -1,5 +1,4 @@
-"""A call's view of a run: its progress, and questions to the person, until the run or the call's
-time is over."""
+"""A call's view of a run until either ends: its progress, and the questions to the person."""
 
 import json
 import math

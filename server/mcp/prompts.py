@@ -98,8 +98,7 @@ def register(mcp: FastMCP) -> None:
         argument: mcp_types.CompletionArgument,
         context: mcp_types.CompletionContext | None,
     ) -> list[str]:
-        """Runs by their ids or words of their requests, tools by parts of their names, and
-        requests."""
+        """Runs by id or by words of the request, tools by parts of their names, and requests."""
         ctx = Context(mcp)
         prefix = argument.value.strip().lower()
         with suppress(PlanloomError):  # nothing is completed when the journal cannot be read

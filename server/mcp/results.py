@@ -217,8 +217,7 @@ def result_of(run: Run, iteration: int | None = None, *, whole: bool = False) ->
 
 
 def links(run_id: str, state: RunState, evidence: Sequence[Evidence]) -> list[ResourceLink]:
-    """Links to the results that the report shortens: those that support the answer, then the
-    newest."""
+    """Links to results that the report cuts: first what supports the answer, then the newest."""
     cut = [each for each in state.iterations if len(each.result) > MAX_RESULT_CHARS]
     cited = [each.iteration for each in evidence]
     cut.sort(key=lambda each: (each.number not in cited, -each.number))

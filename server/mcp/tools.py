@@ -291,8 +291,7 @@ async def _begin(
 
 
 async def _resumed(ctx: Context, run_id: str, request: RunRequest) -> Run:
-    """An interrupted run, going on; or a finished run of single steps, with `request` as its next
-    step or for its conclusion."""
+    """An interrupted run that goes on, or a run of single steps with `request` as the next one."""
     engine = engine_of(ctx)
     goal: Goal = "step" if request.goal == "step" else "conclude"
     asked = ("prompt", "tool", "arguments", "data_schema")
@@ -350,8 +349,7 @@ async def _answered(ctx: Context) -> Run | None:
 
 
 async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: float) -> None:
-    """Refuse an impossible call before a run starts. While upstreams are starting, the run checks
-    it."""
+    """Refuse an impossible call before a run starts. While upstreams start, the run checks it."""
     pool = engine_of(ctx).pool
     tool = pool.find(name)
     if tool is None:

@@ -61,8 +61,7 @@ class Driver:
         """By id: the runs that are driven here, and the last ones that have ended here."""
 
     async def warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
-        """Have the models loaded while the upstreams start, and then the instructions read, unless
-        a run has come first."""
+        """Load the models while the upstreams start; then read the instructions, before any run."""
         try:
             models = await warm()
             await self.pool.ready(START_SECONDS)
@@ -131,14 +130,12 @@ class Driver:
     # The fleet.
 
     def join(self, fleet: str) -> None:
-        """Take part in a fleet: drive runs that its other servers no longer drive or have no turn
-        for."""
+        """Drive also the runs of a fleet that its other servers left or have no turn for."""
         self._fleet = fleet
         self._tasks.start_soon(self._drive_waiting)
 
     def leave(self) -> None:
-        """The server ends: what begins or goes on from now on is left to the rest of the fleet, or
-        interrupted at once."""
+        """The server ends: new runs are left to the rest of the fleet, or interrupted at once."""
         self._leaving = True
 
     def _fleet_of(self, models: Models) -> str:
@@ -242,9 +239,8 @@ class Driver:
         return str(self.pool.project)
 
     def _check_setup(self, stored: StoredRun, models: Models) -> None:
-        """Raises `RequestError` for a run that was begun with other models, or on another project:
-        it would answer from the wrong files, or change them. The servers of a fleet may have the
-        project in different folders."""
+        """Raises `RequestError` for a run of other models, or of another project, whose files it
+        needs. The servers of a fleet may have the project in different folders."""
         was, now = stored.setup, self._setup(models)
         if was.project not in ("", now.project) and not self._fleet:
             raise RequestError(

@@ -37,8 +37,7 @@ WATCHED_SECONDS = 15.0
 INTERRUPT_SECONDS = 2.0
 """How long runs may take to end when the server ends: its host kills it soon."""
 TAKEN_UP_SECONDS = 900.0
-"""How old an interrupted run may be to be continued when the same is asked again; the project may
-have changed since."""
+"""How old an interrupted run may be that the same request continues: the project may change."""
 MAX_RUNS_SEARCHED = 20
 """Runs that are searched for one that was cut off."""
 
@@ -216,9 +215,8 @@ class Engine:
             return await self.driver.reopen(run, request, can_ask)
 
     async def decide(self, run: Run, digest: str, approve: bool, where: str) -> None:
-        """Apply a person's answer to the call of this `digest`, which the person saw, on any
-        server. Raises `RequestError` if the run does not wait for that call, or its server does not
-        take the answer."""
+        """Apply a person's answer to the call of this `digest`, which they saw, on any server.
+        Raises `RequestError` if the run does not wait for it, or its server ignores the answer."""
         run.approvals.decide_by_hand(digest, approve, where)
 
         def decided() -> bool:  # the run may wait for the next call by now
@@ -329,8 +327,7 @@ class Engine:
         return await self.journal.find_key(caller, request_key)
 
     def _is_of(self, request: RunRequest, run: Run) -> bool:
-        """Whether this request began the run. Perhaps nobody could be asked then; and its record
-        hides secrets."""
+        """Whether this request began the run, where perhaps nobody could be asked."""
         began = run.request
         if (request.policy, began.policy) == (Policy.ASK, Policy.READ_ONLY):
             began = began.model_copy(update={"policy": Policy.ASK})

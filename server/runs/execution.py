@@ -32,8 +32,7 @@ async def execute(
     stored: StoredRun | None,
     collect: Callable[[Collection[Run]], Awaitable[None]],
 ) -> None:
-    """Have the agent do the run. `stored`: its record so far; `collect` carries out the letters
-    about it."""
+    """Have the agent do the run. `stored`: its record; `collect` carries out letters about it."""
     assert run.writer
     spent = await _wait_for(upstreams, run, stored)
     tools = stored.tools if stored else None

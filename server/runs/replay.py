@@ -43,8 +43,7 @@ T = TypeVar("T", bound=BaseModel)
 E = TypeVar("E", bound=events.BaseEvent)
 
 TURNS = 50
-"""In so many turns of the event loop the tasks of a replayed run should make progress. After that,
-they get as many pauses."""
+"""How many turns of the event loop, and then pauses, a replayed run may take without progress."""
 TURN_SECONDS = 0.02
 
 UNKNOWN = "The server ended while this call was under way; its outcome is unknown."
@@ -91,8 +90,7 @@ class Tape:
         self._emit = emit
         self._played = [each for each in played if each.data.get("type") not in events.FROM_OUTSIDE]
         self._head = 0
-        """The first entry that is not consumed yet. Entries after it may be, if calls that ran in
-        parallel were cut off together."""
+        """The first entry that is not consumed; later ones may be, of parallel calls cut off."""
         self._consumed: set[int] = set()
         self._claimed: set[int] = set()
         self._in_doubt: set[str] = set()
@@ -101,8 +99,7 @@ class Tape:
             self.clock.release()
 
     def say(self, event: events.Event) -> None:
-        """Record an event, unless it is a draft. Raises `Diverged` if the record has another event
-        there."""
+        """Record an event, unless it is a draft. Raises `Diverged` if the record has another."""
         if self._head == len(self._played) or isinstance(event, events.AnswerDelta):
             return self._emit(event)
         entry = self._played[self._head]
@@ -207,8 +204,7 @@ class Tape:
         return None
 
     async def _turn(self, place: int) -> None:
-        """Wait until everything that was recorded before is replayed, by calls that run side by
-        side too."""
+        """Wait until all that was recorded before is replayed, also by calls side by side."""
         idle = 0
         while self._head < place:
             before = self._head
@@ -278,12 +274,6 @@ class _TapedModel(ModelAround):
     async def chat(self, request: ChatRequest) -> Reply:
         asked = ["reply", self.name, request.messages[-1]["content"]]
         return await self._tape.take(Reply, asked, partial(super().chat, request))
-
-    async def load(self) -> None:
-        """Does nothing: the backend loads and closes the model."""
-
-    async def aclose(self) -> None:
-        """See `load`."""
 
 
 class _TapedEncoder:

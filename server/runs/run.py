@@ -150,8 +150,7 @@ class Run:
         self.scope.cancel()
 
     async def let_go(self) -> None:
-        """Leave the run to another server of the fleet, or else to whoever resumes it; a run that
-        is not recorded ends."""
+        """Leave the run to the fleet or to whoever resumes it; if it is not recorded, it ends."""
         if self.writer is None or self.not_recorded:
             self.record(cancelled(self.state, "it was cut off, and is not recorded"))
             return

@@ -38,8 +38,7 @@ class Turns:
         return sum(run.under_way for run in runs) < self._settings.concurrent
 
     def check_room(self, caller: str, runs: Collection[Run], waiting_elsewhere: int) -> None:
-        """Raise `Busy` if a caller can start no run now. `waiting_elsewhere`: runs of the fleet
-        without a server."""
+        """Raises `Busy` if the caller cannot start a run. `waiting_elsewhere`: without a server."""
         turns, places = self._settings.concurrent, self._settings.concurrent + self._settings.queue
         unfinished = [run for run in runs if not run.finished]
         own = sum(run.caller == caller for run in unfinished)

@@ -102,8 +102,8 @@ class Connection:
     def serving(
         self, scope: anyio.CancelScope, channel: SideChannel | None
     ) -> Iterator[ProgressHandler | None]:
-        """Connects the upstream to a call's channel; yields the progress handler. `lose`
-        cancels `scope`."""
+        """Connects the upstream to a call's channel; yields its progress handler. `lose` cancels
+        `scope`."""
 
         async def report_progress(
             progress: float, total: float | None, message: str | None
@@ -132,8 +132,7 @@ class Connection:
         return calls[-1]
 
     async def _heard(self, message: object) -> None:
-        """Notes that the tool list changed; the watcher fetches it, because a handler must not
-        wait."""
+        """Notes that the tool list changed. The watcher fetches it: a handler must not wait."""
         if isinstance(message, mcp_types.ToolListChangedNotification) and not self.stale:
             self.stale = True
             self.news.set()

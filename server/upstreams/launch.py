@@ -27,9 +27,8 @@ BASE_ENVIRONMENT = re.compile(
     r"|(?:LC|XDG|UV|PIP|NPM_CONFIG)_\w+",
     re.IGNORECASE,
 )
-"""The part of our environment that every stdio upstream gets, besides PATH. Everything else, our
-keys among it, has to be named in the upstream's own `env`. UV_, PIP_ and NPM_CONFIG_ say where
-packages come from."""
+"""What every stdio upstream gets of our environment, besides PATH. Anything else, such as a key,
+has to be named in its own `env`. UV_, PIP_ and NPM_CONFIG_ say where packages come from."""
 
 
 class Launch:
@@ -108,8 +107,7 @@ async def head_start(settings: Settings) -> AsyncIterator[Launcher]:
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The part of `environ` that every upstream gets, and PATH with our scripts first, so that
-    `uvx` is found."""
+    """The base environment of every upstream, with our scripts first in PATH: `uvx` is there."""
     scripts = str(Path(sys.executable).parent)
     path = os.pathsep.join(part for part in (scripts, environ.get("PATH")) if part)
     return {k: v for k, v in environ.items() if BASE_ENVIRONMENT.fullmatch(k)} | {"PATH": path}

@@ -42,8 +42,7 @@ create table if not exists pins (
 )
 """
 MAX_TOOLS = 1_000
-"""Of an upstream. Each costs about a millisecond of all runs when it is listed, and more than these
-no model chooses from."""
+"""Of an upstream. To list one holds up all runs for about a millisecond."""
 
 _FORGET = """
 delete from pins where upstream = ? and pinned is null and tool not in (

@@ -118,8 +118,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         return lambda name: self._upstreams.get(name) is not before.get(name)
 
     async def aclose(self) -> None:
-        """End every upstream within about five seconds, from any task. Open and later calls return
-        an error."""
+        """End every upstream in about five seconds, from any task. Open and later calls fail."""
         self._closed = True
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as closing:

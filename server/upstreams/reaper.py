@@ -70,8 +70,7 @@ class Reaper:
             self._tell(f"-{group}\n")
 
     def close(self) -> None:
-        """End the reaper, which ends all that was not released. May be called again and from
-        several threads."""
+        """End the reaper, and with it all that was not released; from any thread, also again."""
         with self._closing:
             with self._guard:
                 self._tell(DONE)
@@ -156,8 +155,7 @@ def appointed(groups: set[int]) -> TextIO:
 
 
 def follow(lines: TextIO, groups: set[int], standby: TextIO | None = None) -> bool:
-    """Update `groups` and inform the standby, until the pipe ends; returns whether the server ended
-    properly."""
+    """Update `groups` and tell the standby until the pipe ends; returns whether it said `DONE`."""
     orderly = False
     for line in lines:
         if line == DONE:

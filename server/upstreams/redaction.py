@@ -91,8 +91,7 @@ def _pattern(secrets: Iterable[str]) -> re.Pattern[str]:
 
 
 def _expression(secret: str) -> str:
-    """Matches a short secret only as a whole word, not as a part of longer words, and lines with
-    the ends that a file has."""
+    """Matches a short secret as a whole word only, and its lines with any ends."""
     whole = r"\r?\n".join(map(re.escape, re.split(r"\r?\n", secret)))
     return whole if len(secret) >= MIN_TOKEN_CHARS else rf"(?<!\w){whole}(?!\w)"
 

@@ -160,8 +160,7 @@ def is_tool_name(name: str) -> bool:
 
 
 def unusable(tool: mcp_types.Tool) -> str | None:
-    """Why a valid tool cannot be offered to a model, whose prompts have names as they are; None if
-    it can."""
+    """Why a valid tool cannot be offered to a model, whose prompts have its names; else None."""
     shown = one_line(tool.name)
     if not is_tool_name(tool.name):
         return f"{shown}: the name of the tool has other characters than names in code"

@@ -35,8 +35,7 @@ NO_QUESTIONS = (
 REFUSALS = (NO_SAMPLING, NO_ROOTS, NO_QUESTIONS)
 """The error that an upstream gets which asks for it."""
 MAX_REQUESTS = 32
-"""Requests of an upstream that are not answered yet. Each of our calls, 16 at a time, may cause
-one."""
+"""Unanswered requests of an upstream. Each of our calls, 16 at a time, may cause one."""
 
 log = logging.getLogger(__name__)
 
@@ -128,8 +127,7 @@ class Session(ClientSession):
         super().__init__(dispatcher=self.dispatcher, **options)
 
     async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
-        """Does nothing: results are read as text, and an output schema could block a validator
-        forever."""
+        """Does nothing: results are read as text, and a schema may block a validator forever."""
 
     async def dispatch_input_request(
         self, ctx: ClientRequestContext, request: mcp_types.InputRequest

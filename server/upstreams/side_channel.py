@@ -127,8 +127,7 @@ class SideChannel:
         self._record(events.UpstreamLogged(**self._of, level=level, text=shown))
 
     async def ask(self, params: ElicitRequestParams, redact: Callable[[str], str]) -> ElicitResult:
-        """Put a question to the person; returns the upstream's answer. `redact` removes operator's
-        secrets."""
+        """Put a question to the person; returns the answer. `redact` removes operator's secrets."""
         self._questions += 1
         if self._questions > MAX_QUESTIONS:
             return NONE
@@ -147,8 +146,7 @@ class SideChannel:
         return resolution.result
 
     def _note(self, resolution: Resolution) -> None:
-        """Record how a question was decided, once and while the call goes on, so that no event
-        comes after the run's end."""
+        """Record how a question was decided, once; not after the call, when the run may be over."""
         if self._asking:
             self._asking = False
             action = resolution.result.action

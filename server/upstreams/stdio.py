@@ -36,8 +36,7 @@ MAX_LINE_BYTES = 8 * MAX_MESSAGE_BYTES
 """An upstream that prints more bytes without the end of a line is given up."""
 CHUNK = 2**16
 EDGE = 4096
-"""Bytes that are kept of a message that is too long: at its start and at its end, where its id
-is."""
+"""Bytes kept of the start and the end of a message that is too long; its id is in one of them."""
 END_SECONDS = 2.0
 """For an upstream to end by itself once its input has ended."""
 MAX_LOG_BYTES = 1_000_000
@@ -249,8 +248,7 @@ class StdioTransport(ClientTransport):
 
     @property
     def last_words(self) -> str:
-        """The end of its standard error. Secrets are removed before it is cut, so that no part of
-        one remains."""
+        """The end of its standard error, cut after secrets were removed: no part of one remains."""
         return (self._said + self._redact(self._line.decode(errors="replace")))[-EDGE:]
 
     async def _log(self, process: Process) -> None:

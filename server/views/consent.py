@@ -26,8 +26,7 @@ MAX_SHOWN_CHARS = 8000
 SHORT_ID = 8
 """Characters of a run's id by which a person names it."""
 MIN_DIGEST_CHARS = 12
-"""Characters of a digest by which a person names the call that was shown; no other call of the run
-has the same ones."""
+"""Characters of a digest by which a person names the call that was shown."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _BLANK = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"

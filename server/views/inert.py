@@ -18,8 +18,7 @@ _HIDING_TAG = re.compile(r"<(?=style\b|script\b|!--)", flags=re.IGNORECASE)
 
 
 def inert(text: str) -> str:
-    """The Markdown without invisible characters, and with a blank in each image and each HTML tag
-    that could fetch."""
+    """The Markdown without invisible characters, with a blank in images and tags that may fetch."""
     text = clean(text)  # first: what is taken out may stand between `!` and `[`
     if _CLOSES_AN_IMAGE.search(text):  # without a link or a definition there is no image
         text = _IMAGE.sub("! ", text)

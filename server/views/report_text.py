@@ -87,8 +87,7 @@ def conclusion(found: Report, after: str | None = None) -> str:
 
 
 def done_in_words(found: Report) -> str:
-    """The changes that were made and that the answer does not list, such as those of steps before;
-    empty without any."""
+    """The changes that were made and that the answer does not list; empty without any."""
     others = [each for each in found.done if f"- {each.removesuffix('…')}" not in found.answer]
     if not others:
         return ""
@@ -126,8 +125,7 @@ def what_next(found: Report) -> str:
 
 
 def unavailable(found: Report) -> list[str]:
-    """What the run had to do without, a line each; empty if it found its answer, or was cut off
-    before it could."""
+    """What the run had to do without, a line each; empty if it has its answer or was cut off."""
     if found.status in ("answered", "interrupted"):
         return []
     down = [each for each in found.upstreams if each.state.needs_attention]
@@ -140,8 +138,7 @@ def unavailable(found: Report) -> list[str]:
 
 
 def decisions(found: Report) -> list[str]:
-    """A line for each call that needed approval: `write_file` (write), refused: the user said
-    no."""
+    """A line for each call that needed approval: `write_file` (write), refused: not now."""
     lines = []
     for call, approval in _approvals(found):
         answer = {True: "approved", False: "refused", None: "not decided"}[approval.approved]
