@@ -72,11 +72,8 @@ async def open_parts(
 
 @asynccontextmanager
 async def in_own_task(context: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
-    """Open and close `context` in a task of its own.
-
-    FastMCP leaves a lifespan inside a cancel scope that it entered after it; the task groups in
-    ours would take that for a mistake and raise.
-    """
+    """Open and close `context` in a task of its own: FastMCP leaves a lifespan inside a cancel
+    scope that it entered later, for which the task groups in ours would raise an error."""
     opened: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     closing = asyncio.Event()
 

@@ -50,11 +50,8 @@ _SENDABLE = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
 
 
 class Tokens(TokenVerifier):
-    """Knows callers by their tokens. It keeps only the hashes.
-
-    FastMCP's `StaticTokenVerifier` keeps the tokens themselves and looks them up in a dictionary,
-    whose timing reveals something about them.
-    """
+    """Knows callers by their tokens, and keeps only the hashes. FastMCP's `StaticTokenVerifier`
+    keeps the tokens in a dictionary, whose timing reveals something about them."""
 
     def __init__(self, tokens: Iterable[str], *, users: bool = False) -> None:
         """`users`: all tokens belong to the user who runs the server, so they name one caller."""
@@ -159,8 +156,7 @@ class TokenSource:
     own: str | None = None
     """Our own token. One that the operator has set is never shown."""
     passing: str | None = None
-    """A token that is valid as long as this server runs, for places that should not have the other
-    one, such as the address of a page."""
+    """A token that ends with this server, for places such as the address of a page."""
 
 
 def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, TokenSource]:

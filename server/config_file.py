@@ -96,8 +96,7 @@ def _placed(runs: RunSettings, named: Environment) -> RunSettings:
 
 
 def _check_parameters(url: str) -> None:
-    """Raises `ConfigError` for parameters in the URL of a Redis database that its client does not
-    take, which would fail at the first connection."""
+    """Raises `ConfigError` for parameters of a Redis URL with which no connection can be made."""
     from redis.asyncio import ConnectionPool
 
     try:

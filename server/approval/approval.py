@@ -191,8 +191,7 @@ class Approvals:
         return asked.model_copy(update={"digest": digest.hex()})
 
     def lost(self, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
-        """Whether this call has a secret that is not known any more, so that what was meant cannot
-        be made. The operator's own arguments are sent as they are."""
+        """Whether this call has a lost secret in the caller's arguments, and cannot be made."""
         written = {name: arguments[name] for name in arguments.keys() - tool.fixed_arguments.keys()}
         return self.secret_lost and HIDDEN in json.dumps(written)
 
@@ -296,8 +295,7 @@ class Approvals:
         return consent.waiting(self._run_id, self._state, self.timeout_s, question.opened)
 
     def decide_by_hand(self, digest: str, approve: bool, where: str) -> None:
-        """Apply a person's answer to the call that they were shown. Raises `RequestError` if the
-        run does not wait for it (any more)."""
+        """Apply a person's answer to the call they saw. Raises `RequestError` if it is decided."""
         approval = consent.consent(self.waiting, digest, approve, where)
         if question := self.question:
             question.close(approval)

@@ -185,10 +185,9 @@ async def list_tools(settings: Settings, launcher: Launcher | None = None) -> in
 
 
 def accept_tools(settings: Settings, names: Sequence[str]) -> None:
-    """Print what the definitions of held tools change, and pin them where the name has their digest
-    with it (`docs@8f…`), so that nothing else is accepted than what was shown. A name is a tool's,
-    bare or as `upstream.tool`, or an upstream's, for all of it. Raises `ConfigError` for a name of
-    which nothing is held back, and for a digest of something else."""
+    """Print what changed in held tools, and accept it where the name has its digest (`docs@8f…`),
+    so that nothing is accepted unseen. A name is a tool's (bare or `upstream.tool`) or an
+    upstream's. Raises `ConfigError` if nothing of that name, or of that digest, is held back."""
     shown: list[str] = []
     pins = Pins()
     try:

@@ -33,9 +33,7 @@ from server.text import one_line
 
 def write_upstreams(given: Sequence[Path], *, dry_run: bool, force: bool) -> None:
     """Write the file, or print it, and report what was imported, what was not, and what to set.
-
-    `given`: files or folders of clients; none means all that are found. Raises `ConfigError`.
-    """
+    `given`: files or folders of clients; none means all that are found. Raises `ConfigError`."""
     if given:
         sources = [source for path in given for source in _named(path)]
     else:
@@ -68,8 +66,7 @@ def write_upstreams(given: Sequence[Path], *, dry_run: bool, force: bool) -> Non
 
 
 def client_entry(client: str, project: Path | None, address: str | None, *, write: bool) -> None:
-    """Print or write a client's entry for Planloom, and say what is left to do. Raises
-    `ConfigError`."""
+    """Print or write a client's entry for us, and say what is left to do. Raises `ConfigError`."""
     if address is None:
         entry = entries.over_stdio(client, project)
     else:

@@ -109,10 +109,9 @@ def _about(run: RunSummary) -> str:
 
 
 async def decide_run(settings: Settings, named: str, approve: bool) -> int:
-    """Approve or decline the call that a run waits with, whichever server drives the run; returns
-    the process's exit status. `named`: the run's id or its beginning, and, to approve without being
-    asked once more, the digest of the call that was shown (`99209512@8f03c1d2a97b`). Raises
-    `RequestError`."""
+    """Approve or decline the call that a run waits with, whichever server drives it; returns the
+    exit status. `named`: the run's id or its beginning, and, to approve without another question,
+    the digest of the call that was shown (`99209512@8f03c1d2a97b`). Raises `RequestError`."""
     beginning, _, digest = named.partition("@")
     async with journal_for(settings.runs) as journal:
         stored = await load(journal, beginning)

@@ -35,10 +35,8 @@ MCP = "/mcp"
 
 
 def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> None:
-    """Serve MCP at `http://HOST:PORT/mcp` and the OpenAI API at `/v1`, to callers with a token
-    (`server.auth`).
-    Host and Origin headers are checked, against web pages that rebind a name. Raises
-    `ConfigError`."""
+    """Serve MCP at `http://HOST:PORT/mcp` and the OpenAI API at `/v1`, to callers with a token.
+    Host and Origin are checked, against web pages that rebind a name. Raises `ConfigError`."""
     host, port = split_address(address)
     provider, tokens = auth.provider(environ, host)
     try:
@@ -76,12 +74,9 @@ def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> 
 
 
 def _client_entry(address: str, hosts: Sequence[str], tokens: auth.TokenSource) -> str:
-    """What a person puts into a client's configuration.
-
-    It contains our own token only on a terminal, because standard error may otherwise go to a log.
-    The page's address has another token, which ends with this server, because browsers keep
-    addresses.
-    """
+    """What a person puts into a client's configuration. It has our own token only on a terminal,
+    because standard error may go to a log; the page's address has a token that ends with this
+    server, because browsers keep addresses."""
     host, port = split_address(address)
     shown = f"{hosts[0]}:{port}" if hosts else address
     token = tokens.own if tokens.own and sys.stderr.isatty() else tokens.shown_as
@@ -137,8 +132,7 @@ class ClearRefusals:
 
 
 class _Server(uvicorn.Server):
-    """On a signal, ends the runs first, so that each open request gets its report before uvicorn
-    and the event streams cut it off."""
+    """On a signal, ends the runs first, so that each open request gets its report."""
 
     def __init__(self, config: uvicorn.Config, opened: list[Parts]) -> None:
         super().__init__(config)

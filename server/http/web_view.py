@@ -197,8 +197,7 @@ class Answer(BaseModel):
 
 
 def of_our_page(request: Request) -> None:
-    """Raises `RequestError` for a request from a page of another site. This is a second guard: such
-    a page has no token, and no browser sends the token by itself."""
+    """Raises `RequestError` for a request from another site's page, which has no token either."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise RequestError("Only the view's own page may ask for this, not a page of another site.")
 

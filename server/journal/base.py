@@ -83,8 +83,7 @@ class RunWriter:
         return self.problem is None
 
     async def release(self) -> bool:
-        """The run has stopped here; any server may resume it. Returns whether one goes on with it
-        by itself, or has taken it over."""
+        """Let any server resume the run, which has stopped here; returns whether one does."""
         self.journal._soon(self, self.journal._releasing(self.run_id))
         with anyio.CancelScope(shield=True), suppress(RequestError):
             await self.flush()
@@ -137,10 +136,8 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
         Raises `KeyUsed` when the caller has used the key before."""
 
     async def resume(self, run_id: str) -> TakenOver | None:
-        """Take over a run that nobody drives; None when somebody does, or it has ended.
-
-        Raises `RequestError` when the journal cannot be written.
-        """
+        """Take over a run that nobody drives; None when somebody does, or it has ended. Raises
+        `RequestError` when the journal cannot be written."""
         return await self._take_over(partial(self._claim, run_id))
 
     async def take(self, fleet: str) -> TakenOver | None:
@@ -150,11 +147,8 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
 
     async def reopen(self, run_id: str, entry: Entry, fleet: str = "") -> TakenOver | None:
         """Take over a run that has ended, with an entry that says what else it should do; None when
-        it goes on already. Both are recorded, or neither. `fleet`: as for a new run. Letters about
-        what has ended are thrown away.
-
-        Raises `RequestError` when the journal cannot be written.
-        """
+        it goes on already. Both are recorded, or neither, and old letters are thrown away. `fleet`:
+        as for a new run. Raises `RequestError` when the journal cannot be written."""
         return await self._take_over(partial(self._claim_ended, run_id, entry, fleet))
 
     async def _take_over(self, claim: Callable[[], Awaitable[str | None]]) -> TakenOver | None:
@@ -242,8 +236,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     async def _claim_ended(self, run_id: str, entry: Entry, fleet: str) -> str | None: ...
 
     async def post(self, letter: Letter) -> None:
-        """Leave a letter for the server that drives the run, now or later. Raises `RequestError`,
-        also if too many letters are waiting."""
+        """Leave a letter for the server that drives the run or will. Raises `RequestError`."""
         what = f"The server of run {letter.run_id} cannot be reached"
         if self.problem:
             raise RequestError(f"{what}: {self.problem}")
@@ -275,10 +268,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
 
     @abstractmethod
     async def load(self, run_id: str, caller: str | None = None) -> StoredRun | None:
-        """A run, of this caller only if one is named; None when there is none.
-
-        Raises `RequestError` for a run that cannot be read.
-        """
+        """A run, of this caller if one is named; None when there is none. Raises `RequestError`."""
 
     @abstractmethod
     async def entries(self, run_id: str, first: int) -> list[Entry]:

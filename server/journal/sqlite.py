@@ -166,8 +166,7 @@ class SqliteJournal(base.Journal):
         return writer
 
     async def _commit(self, due: Sequence[base.Due]) -> Sequence[Exception | None]:
-        """All at once, which is fast. If one of them can never be written, each run's apart, so
-        that only that run is recorded no longer."""
+        """All at once, which is fast; if one can never be written, those of each run apart."""
         error = await self._in_thread(partial(self._commit_at_once, due))
         writers = {writer for writer, _, _ in due}
         if error is None or isinstance(error, self.passing) or len(writers) == 1:

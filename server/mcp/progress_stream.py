@@ -38,12 +38,9 @@ async def followed(
     run: Run, engine: Engine, ctx: Context, wait_s: float
 ) -> InputRequiredResult | None:
     """Send the client every event as progress until the run ends or `wait_s` seconds are over.
-
     If a person has to be asked, a modern client gets the question as the result of this call. An
     older client is asked while the call goes on, and `wait_s` does not end the call while the
-    question is open. The run's own record is the queue of events, so a client that does not read
-    holds up this view only.
-    """
+    question is open. A client that does not read holds up this view only."""
     send_progress = _progress_sender(ctx, run)
     asks = can_ask(ctx)
     if asks:

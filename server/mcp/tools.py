@@ -333,10 +333,7 @@ async def _attached(
 
 async def _answered(ctx: Context) -> Run | None:
     """The run whose question this call answers, after it got the answer; None for any other call.
-
-    The state is ours: the SDK has unsealed it, and refuses one that is forged, expired, or another
-    call's.
-    """
+    The SDK has refused a state that is not ours, has expired, or is another call's."""
     if ctx.request_state is None:
         return None
     state = json.loads(ctx.request_state)

@@ -35,10 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class Driver:
-    """Begins runs, takes them over, and drives them to their end.
-
-    `Turns` bounds how many work and how many wait.
-    """
+    """Begins runs, takes them over, and drives them to their end."""
 
     def __init__(
         self,
@@ -73,10 +70,8 @@ class Driver:
     async def begin(
         self, request: RunRequest, caller: str, request_key: str | None, can_ask: bool
     ) -> Run:
-        """Begin a run, here or, where no turn is free, on any server of the fleet.
-
-        Raises `KeyUsed`, `ModelUnavailable`, and `Busy`.
-        """
+        """Begin a run, here or, where no turn is free, on any server of the fleet. Raises
+        `KeyUsed`, `ModelUnavailable`, and `Busy`."""
         models = await self._models()
         fleet = self._fleet_of(models)
         await self._check_room(caller, fleet)

@@ -43,11 +43,8 @@ MAX_RUNS_SEARCHED = 20
 
 
 class Engine:
-    """What a caller may do with its runs: start, find, resume, steer and end them, whichever server
-    drives them.
-
-    `Driver` has those that are driven here, `Peers` those of other servers.
-    """
+    """What a caller may do with its runs: start, find, resume, steer and end them. `Driver` has
+    those that are driven here, `Peers` those of other servers."""
 
     def __init__(
         self,
@@ -76,13 +73,10 @@ class Engine:
         *,
         taking_up: bool = False,
     ) -> Run:
-        """Start a run, or queue it; if the caller has used the `request_key` before, continue that
-        run. `can_ask`: the caller can ask a person for approval. `taking_up`: without a key too,
-        continue a run that was just cut off and asked the same.
-
-        Raises `RequestError` for an invalid request or one that differs from the key's,
-        `ModelUnavailable`, and `Busy`.
-        """
+        """Start a run, or queue it; or continue the run of this `request_key`. `can_ask`: the
+        caller can ask a person for approval. `taking_up`: without a key too, continue a run that
+        was just cut off and asked the same. Raises `RequestError` for an invalid request or one
+        that differs from the key's, `ModelUnavailable`, and `Busy`."""
         agent.check(request)
         can_ask = can_ask or self.watched(caller)
         if not request_key:
@@ -202,12 +196,9 @@ class Engine:
                 await self.journal.post(Letter(run_id=run.id, kind="attend"))
 
     async def ask_more(self, run_id: str, request: RunRequest, caller: str, can_ask: bool) -> Run:
-        """Continue a run of single steps that has ended: with another step, or with the conclusion
-        from all of them. It keeps its results, and its policy unless the request's is stricter.
-        Without a prompt, the step is the one that is planned next.
-
-        Raises `RequestError` for a run that cannot continue, `ModelUnavailable` and `Busy`.
-        """
+        """Continue a run of single steps that has ended: with another step (without a prompt, the
+        planned one), or with the conclusion from all of them. It keeps its results, and its policy
+        unless the request's is stricter. Raises `RequestError`, `ModelUnavailable` and `Busy`."""
         async with self._resuming:
             run = await self.get(run_id, caller)
             can_ask = can_ask or self.watched(caller)
@@ -274,12 +265,9 @@ class Engine:
         order: Sequence[int],
         by: SteeredBy = "caller",
     ) -> None:
-        """Steer a running or interrupted run from its next decision on. `hint`: words for its
-        models. `skip`, `order`: numbers of later steps to leave out, and to do first.
-
-        Another server's run gets it through the journal. Raises `RequestError` for a run that has
-        ended, and for steering that is not possible.
-        """
+        """Steer a running or interrupted run from its next decision on, on any server. `hint`:
+        words for its models. `skip`, `order`: numbers of later steps to leave out, and to do first.
+        Raises `RequestError`."""
         steering = steering_of(run, hint, skip, order, by)
         if run.driven and not run.finished:
             run.record(RunSteered(steering=steering))

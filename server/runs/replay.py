@@ -68,10 +68,8 @@ class Listing(BaseModel):
 
 
 class Tape:
-    """The record of one run: played to its end, and then continued.
-
-    Whatever else comes from outside has to go through `take`.
-    """
+    """The record of one run, played and then continued. All that is asked outside goes through
+    `take`."""
 
     def __init__(
         self,
@@ -134,11 +132,9 @@ class Tape:
         in_doubt: T | None = None,
     ) -> T:
         """The result of asking something outside: from the record, else by `ask`, and recorded.
-
         `asked` identifies the request. `in_doubt` is given for what must not be done twice: the
         result to continue with if it is unknown whether it was done. Raises `ModelError` as `ask`
-        does, and `NotRecorded` if such a request cannot be recorded before it is made.
-        """
+        does, and `NotRecorded` if such a request cannot be recorded before it is made."""
         asked = self._writer.journal.redact(list(asked))  # as it is when it comes from the record
         key = digest(json.dumps(asked))[:32]
         begun = self._find(key, "intent") if in_doubt is not None else None
@@ -238,8 +234,8 @@ def taped_models(models: Models, tape: Tape) -> Models:
 
 
 def taped_approver(approvals: Approvals, tape: Tape) -> Approver:
-    """The run's approver, with every decision on the tape. A call that was approved before a
-    restart and not made is made without another question."""
+    """The run's approver, with every decision on the tape, where a call that was approved before a
+    restart finds it."""
 
     async def approve(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
         asked = ["approval", f"{tool.upstream}.{tool.name}", arguments]

@@ -102,8 +102,7 @@ class Connection:
     def serving(
         self, scope: anyio.CancelScope, channel: SideChannel | None
     ) -> Iterator[ProgressHandler | None]:
-        """Connects the upstream to a call's channel; yields its progress handler. `lose` cancels
-        `scope`."""
+        """Connects the upstream to a call's channel, until the call ends or `lose` cancels it."""
 
         async def report_progress(
             progress: float, total: float | None, message: str | None

@@ -64,8 +64,7 @@ class Launch:
 
 
 class Launcher:
-    """Makes the launches of one server. `cache_dir`: where upstreams without a `cwd` are started;
-    None: the user's cache directory."""
+    """Makes the launches of one server. `cache_dir`: by default the user's cache directory."""
 
     def __init__(self, cache_dir: Path | None = None) -> None:
         self.cache_dir = cache_dir or user_cache_path("planloom")
@@ -75,9 +74,7 @@ class Launcher:
 
     def launch(self, name: str, settings: UpstreamSettings) -> Launch:
         """The launch that `begin` has started, or a new one."""
-        if ahead := self._ahead.pop(name, None):
-            return ahead
-        return Launch(settings, self.cache_dir, self.reaper)
+        return self._ahead.pop(name, None) or Launch(settings, self.cache_dir, self.reaper)
 
     async def begin(self, upstreams: Mapping[str, UpstreamSettings]) -> None:
         """Start the process of each upstream that is a command, before anything talks to it."""

@@ -100,8 +100,7 @@ _IN_HTML = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "&<>"})
 
 
 def _spellings(secret: str) -> set[str]:
-    """The secret as written in JSON, also by PHP and Go, in URLs, also by JavaScript, in
-    hexadecimal, and in Base64 of a text around it."""
+    """The secret in JSON (also by PHP and Go), in URLs (also by JavaScript), in hex, in Base64."""
     if len(secret) < _MIN_ENCODED_CHARS:
         return set()
     data = secret.encode("utf-8", "replace")

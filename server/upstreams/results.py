@@ -216,12 +216,9 @@ def tool_spec(tool: mcp_types.Tool, upstream: str, settings: UpstreamSettings) -
 
 
 def safety_of(annotations: mcp_types.ToolAnnotations | None, trusted: bool) -> Safety:
-    """What a tool may do according to its upstream. Without annotations, or trust in them, that is
-    the worst; a missing hint counts as the protocol's default, which is the worse one.
-
-    A read-only tool that also has `openWorldHint` stays `READ_ONLY`: it looks something up
-    elsewhere, as both of Context7's tools do, and changes nothing there.
-    """
+    """What a tool may do according to its upstream: the worst, without annotations or trust in
+    them; a missing hint counts as the protocol's default, the worse one. A read-only tool with
+    `openWorldHint` stays `READ_ONLY`: as Context7's, it looks things up and changes nothing."""
     if annotations is None or not trusted:
         return Safety.DESTRUCTIVE
     if annotations.read_only_hint:
@@ -303,11 +300,8 @@ def one_based_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def listing_text(text: str) -> str:
-    """A directory listing, one entry a line, directories with a slash, at most `MAX_ENTRIES`.
-
-    Understands Serena's `{"dirs": [..], "files": [..]}` and a JSON list of names; anything else is
-    taken line by line.
-    """
+    """A directory listing, one entry a line, directories with a slash, at most `MAX_ENTRIES`. It
+    may be Serena's `{"dirs": [..], "files": [..]}`, a JSON list of names, or lines."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):

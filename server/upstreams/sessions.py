@@ -41,12 +41,9 @@ log = logging.getLogger(__name__)
 
 
 class Dispatcher(JSONRPCDispatcher[TransportContext]):
-    """Removes invalid tools from a list, because the SDK would refuse the whole list. A list
-    without a valid tool stays as it is, and one that is too long over all pages, in characters or
-    in tools, is refused.
-
-    It accepts a limited number of requests of an upstream at a time: each is a task, and an
-    upstream that does not read our answers could cause any number of them."""
+    """Removes invalid tools from a list, because the SDK would refuse the whole list, but not if
+    there is no valid one. A list that is too long over all pages is refused. Only so many requests
+    of an upstream are accepted at a time: each is a task until the upstream reads our answer."""
 
     def __init__(self, *streams: Any) -> None:
         super().__init__(*streams)

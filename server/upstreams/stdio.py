@@ -59,11 +59,8 @@ class EndlessLine(Exception):
 
 class Messages:
     """Cuts what an upstream prints into messages; holds at most one of `MAX_MESSAGE_BYTES` bytes.
-
-    Lines that are not messages are left out (some servers print a greeting); `other_lines` says
-    whether there were any. A JSON-RPC error with its id
-    replaces an answer that cannot be used.
-    """
+    Lines that are not messages are left out (some servers print a greeting); `other_lines`: whether
+    there were any. An error with its id replaces an answer that cannot be used."""
 
     def __init__(self) -> None:
         self.other_lines = False
@@ -144,12 +141,9 @@ class ChatterLimit:
 
 
 class StdioTransport(ClientTransport):
-    """Speaks MCP with an upstream over its standard input and output.
-
-    Its process leads its own process group, which ends with the connection. Its standard error goes
-    through `redact`, line by line, to `log_file`, which starts again when it is full; without a
-    disk to write to, the upstream runs all the same.
-    """
+    """Speaks MCP with an upstream over its standard input and output. Its process leads a process
+    group, which ends with the connection. Its standard error goes through `redact`, line by line,
+    to `log_file`, which starts again when it is full."""
 
     def __init__(self, launch: Launch, log_file: Path, redact: Callable[[str], str]) -> None:
         self.log_file = log_file

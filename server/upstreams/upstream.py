@@ -300,8 +300,7 @@ class Upstream:
         self.tools = {name: spec for name, spec in tools.items() if name not in self.held}
 
     async def _hold_back(self, listed: Sequence[mcp_types.Tool], used: int) -> None:
-        """Compare all listed tools that can be called with their pins, not only the `used` ones:
-        the operator may allow others later."""
+        """Compare all listed tools with their pins: the operator may allow more than the `used`."""
         named = [tool for tool in listed if results.is_tool_name(tool.name)]
         definitions = {tool.name: Definition.of(tool) for tool in named}
         checked = await anyio.to_thread.run_sync(self._pins.check, self._identity, definitions)

@@ -61,8 +61,8 @@ class Waiting(BaseModel, frozen=True):
 
 
 def waiting(run_id: str, state: RunState, timeout_s: float, opened: float = 0.0) -> Waiting | None:
-    """The run's call that waits for approval; None if there is none. `opened`: when the question
-    was opened, where that is known: after a resume it is asked anew, once the run has its turn."""
+    """The run's call that waits for approval, if there is one. `opened`: when the question was put,
+    if that is known; after a resume it is put again, once the run has its turn."""
     asked = state.undecided if state.status == "running" else None
     if asked is None or not asked.digest:
         return None
@@ -151,10 +151,8 @@ def whole_call(asked: ApprovalAsked) -> str:
 
 def shown_arguments(arguments: Mapping[str, Any], whole: bool = False) -> tuple[str, bool]:
     """The arguments as a person reads them, one below the other, and whether something was cut.
-
     A text of several lines is shown behind bars, so that no part of it looks like another argument.
-    Characters that a reader would not see are written as escapes, and a backslash as two.
-    """
+    Characters that a reader would not see are written as escapes, and a backslash as two."""
     longest_value, longest = (None, None) if whole else (MAX_VALUE_CHARS, MAX_SHOWN_CHARS)
     lines: list[str] = []
     cut = False

@@ -214,10 +214,7 @@ def _size(found: Report) -> int:
 def steps(state: RunState, *, interrupted: bool = False) -> list[StepReport]:
     """The plan: what was done of it, and how it stands."""
     over = (interrupted or state.status != "running") and not state.single_steps
-    made = [_step(step, over) for step in state.steps]
-    for step in made:
-        if step.status == "current":
-            step.change = planned_change(state, step.objective)
+    made = [_step(step, over, state) for step in state.steps]
     later = [
         StepReport(
             number=number,
@@ -236,13 +233,15 @@ def planned_change(state: RunState, objective: str) -> str:
     return tool if state.started and tool in state.started.approved_first else ""
 
 
-def _step(step: Step, over: bool) -> StepReport:
+def _step(step: Step, over: bool, state: RunState) -> StepReport:
     ended: Literal["completed", "failed"] = "completed" if step.success else "failed"
+    under_way = not (step.completed or over)
     return StepReport(
         number=step.number,
         objective=step.objective,
         status=ended if step.completed else "unfinished" if over else "current",
         success=step.success if step.completed else None,
+        change=planned_change(state, step.objective) if under_way else "",
         notes=step.notes,
     )
 
