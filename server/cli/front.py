@@ -1,9 +1,8 @@
 """The standard input and output of a server that is still being imported.
 
-A thread reads the input from the start and answers what opens a connection
-(`server.mcp.handshake`). Everything is passed on to the server, whose own answers to that are left
-out, since the client has them. What anybody else prints goes to standard error, and a host that is
-gone is only the end of the input.
+A thread reads the input and answers what opens a connection (`server.mcp.handshake`). Everything is
+passed on to the server, whose own answers to that are left out. What anybody else prints goes to
+standard error, and a host that is gone is only the end of the input.
 """
 
 import io

@@ -1,8 +1,5 @@
-"""`planloom init`: an `upstreams.yaml` of the servers that other clients have already, and a
-client's entry for Planloom.
-
-The file is the shipped one followed by the imported servers, so that Serena and Context7 stay.
-"""
+"""`planloom init`: an `upstreams.yaml` with the shipped upstreams and the servers of other clients,
+and a client's entry for Planloom."""
 
 import os
 from collections.abc import Sequence

@@ -1,8 +1,5 @@
 """The programs that people use MCP servers from: where each keeps its servers, and in which form.
-
-Only what belongs to the user is looked at, never a file in a project: that is a stranger's folder,
-and the files name commands to run.
-"""
+No file in a project is read: that is a stranger's folder, and the files name commands to run."""
 
 import json
 import os

@@ -1,8 +1,5 @@
-"""Reads JSON with comments and trailing commas, as editors write their settings, and changes one
-place in it. Every other character stays.
-
-No maintained package on PyPI does the second: they rewrite comments, or only read.
-"""
+"""Reads JSON with comments and trailing commas, and changes one place in it; every other character
+stays. No maintained package on PyPI does that: they rewrite comments, or only read."""
 
 import json
 import re

@@ -1,8 +1,6 @@
-"""Bounds on connections over HTTP. Uvicorn has none, and anyone can open one without a token.
-
-A connection without a request under way is closed after a while, and at once if another one needs
-its place. So half-open connections keep nobody out, and other parts find free file descriptors.
-"""
+"""Bounds on connections over HTTP: Uvicorn has none, and anyone can open one without a token. One
+without a request is closed after a while, and at once if another needs its place, so that half-open
+connections keep nobody out and other parts find free file descriptors."""
 
 import asyncio
 import resource

@@ -1,8 +1,5 @@
-"""The live view of runs in a browser: a page for everyone, and runs for those who may see them.
-
-The page draws a run's report (`server.views.report`), as every view does. It gets each change as an
-event of a stream.
-"""
+"""The live view of runs in a browser: a page for everyone, and runs for those who may see them. The
+page gets each change of a run's report (`server.views.report`) as an event of a stream."""
 
 import json
 import time

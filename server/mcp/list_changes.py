@@ -1,8 +1,5 @@
-"""Changes what the tools say while the server runs, and tells clients so.
-
-Only clients up to 2025-11-25 are told, which is what `server.mcp.handshake` promises: later ones
-listen with requests of their own, and do not keep a list that may be old.
-"""
+"""Changes what the tools say while the server runs, and tells clients up to 2025-11-25 so, as
+`server.mcp.handshake` promises. Later ones do not keep a list that may be old."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,8 +1,5 @@
-"""Prompts that a user picks in a client, and the completion of their arguments.
-
-A prompt is what the user says to the client's model, so that it uses the tools well. Arguments of
-tools cannot be completed: the protocol has that for prompts and resource templates only.
-"""
+"""Prompts that a user picks in a client, so that its model uses the tools well, and completion of
+their arguments and those of resources; the protocol has none for arguments of tools."""
 
 from contextlib import suppress
 

@@ -1,10 +1,6 @@
 """The result of a call: a run as a client's model sees it, small, complete, and in a poll only what
-is new.
-
-Some hosts show their model the data instead of the text, so that both have to say the same. The
-whole report (`server.views.report`) is at `run://` and in `get_run` with `whole`; large results of
-tools are links.
-"""
+is new. Text and data say the same, because a host may show its model only one of them. The whole
+report (`server.views.report`) is at `run://` and in `get_run` with `whole`."""
 
 from collections.abc import Sequence
 from typing import Any, Literal

@@ -1,9 +1,6 @@
-"""The folders that a caller works in (MCP roots), which the client is asked for. They say what the
-project is if nobody else did.
-
-They were deprecated with 2026-07-28, where they come as the answer to an `InputRequiredResult`; up
-to 2025-11-25 a server asks for them with `roots/list`.
-"""
+"""The folders that a caller works in (MCP roots), which say what the project is if nobody else did.
+The client is asked for them: up to 2025-11-25 with `roots/list`, and since then, when they were
+deprecated, with an `InputRequiredResult`."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterable

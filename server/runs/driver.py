@@ -1,9 +1,6 @@
-"""The runs that this server drives, each in a task of its own when it has a turn.
-
-What happens in a run goes to the journal (`server.journal.base`). The servers of a fleet share a
-journal, and drive each other's runs as well: those that wait for a turn, and those whose server has
-ended.
-"""
+"""The runs that this server drives, each in a task of its own when it has a turn. The servers of a
+fleet share a journal and drive each other's runs too: those that wait, and those of servers that
+have ended."""
 
 import logging
 from collections.abc import Awaitable, Callable

@@ -1,9 +1,6 @@
-"""The runs of all callers. A run belongs to the server; calls, the CLI and tests are views on it.
-
-A run is driven here (`server.runs.driver`), or by another server that uses the same journal
-(`server.runs.peers`), or by nobody, when it has ended or was interrupted. Then it comes from the
-journal (`server.journal.base`).
-"""
+"""The runs of all callers; calls, the CLI and tests are views on them. A run is driven here
+(`server.runs.driver`), by another server with the same journal (`server.runs.peers`), or by nobody:
+then it has ended or was interrupted, and comes from the journal (`server.journal.base`)."""
 
 import math
 import time

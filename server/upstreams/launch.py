@@ -1,8 +1,6 @@
-"""The processes of stdio upstreams, each started with its own environment and known to the reaper.
-
-Nothing of MCP is imported here. FastMCP takes a second to import and an upstream about as long to
-start, so that a command starts the upstreams first (`head_start`) and imports the rest meanwhile.
-"""
+"""The processes of stdio upstreams, each with its own environment and known to the reaper. Nothing
+of MCP is imported here: FastMCP takes a second to import and an upstream about as long to start, so
+a command starts the upstreams first (`head_start`) and imports the rest meanwhile."""
 
 import os
 import re

@@ -1,7 +1,4 @@
-"""What upstreams say, as the planner reads it: tools to specs, results to harmless plain text.
-
-Pure functions, no connection.
-"""
+"""What upstreams say, as the planner reads it: tools to specs, results to harmless plain text."""
 
 import json
 import re

@@ -1,8 +1,5 @@
-"""The client's side of a session with an upstream: the SDK's, with what our upstreams need.
-
-An invalid tool in a list is left out alone. An upstream that asks for what it cannot have gets an
-error in words. Its questions are handled as they come.
-"""
+"""The client's side of a session with an upstream: the SDK's, but an invalid tool in a list is left
+out alone, and an upstream that asks for what it cannot have gets an error in words."""
 
 import json
 import logging

@@ -1,8 +1,5 @@
-"""One upstream MCP server: started, kept up, and called.
-
-FastMCP's client does not recover from a lost connection, so a new one replaces it, and the old one
-is closed in the background, bounded in time.
-"""
+"""One upstream MCP server: started, kept up, and called. FastMCP's client does not recover from a
+lost connection, so a new one replaces it, and the old one is closed in the background."""
 
 import logging
 import re

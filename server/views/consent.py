@@ -1,8 +1,5 @@
-"""A call that waits for approval: how every view shows it, and how the answer reaches the run.
-
-It loads no MCP framework, so that the commands can use it. When a person is asked, and what an
-approval permits, is in `server.approval.approval`.
-"""
+"""A call that waits for approval: how every view shows it, and how the answer reaches the run. It
+loads no MCP framework, for the commands. `server.approval.approval` says when a person is asked."""
 
 import json
 import re
