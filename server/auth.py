@@ -212,8 +212,7 @@ def token_file() -> Path:
 
 
 def own_token() -> str:
-    """The user's token, created if it does not exist. Raises `ConfigError` for a file that others
-    can read, or that cannot be read or written."""
+    """The user's token, created if needed. Raises `ConfigError`, also if others can read it."""
     file = token_file()
     try:
         if not file.exists():

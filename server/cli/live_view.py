@@ -93,8 +93,7 @@ class LiveView:
                     self.console.print(asking(call), soft_wrap=True)
 
     def draw(self, queued: bool = False, models_doing: str = "") -> None:
-        """Draw the run and what it waits for; `queued`: it waits for its turn. `models_doing`: what
-        a model does now, if that is known."""
+        """Draw the run; `queued`: it waits for its turn; `models_doing`: what a model does now."""
         if self.console.is_interactive:
             quiet = max(0.0, time.time() - self._newest)
             call = self.waiting(self.state)

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from types import FrameType
-from typing import ClassVar
 
 import anyio
 import uvicorn
@@ -32,6 +31,12 @@ ANSWER_SECONDS = 4.0
 GRACE_SECONDS = 3
 """For the requests under way when an HTTP server has to end."""
 MCP = "/mcp"
+REFUSALS = {
+    413: f"The request is larger than {DEFAULT_MAX_REQUEST_BODY_SIZE >> 20} MiB, which is the "
+    "limit. Send less.\n",
+    421: "The Host header names a host that this server does not accept. To accept it, add it to "
+    f"{ALLOWED_HOSTS}.\n",
+}
 
 
 def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> None:
@@ -62,7 +67,7 @@ def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> 
         allowed_origins=[f"https://{name}" for name in hosts],
     )
     config = uvicorn.Config(
-        ClearRefusals(app, by_token=isinstance(provider, auth.Tokens)),
+        with_clear_refusals(app, by_token=isinstance(provider, auth.Tokens)),
         http=BoundedConnection,
         backlog=max_backlog(),
         log_level="warning",
@@ -97,22 +102,11 @@ def _client_entry(address: str, hosts: Sequence[str], tokens: auth.TokenSource) 
     return "\n".join(lines)
 
 
-class ClearRefusals:
-    """Says what to do where FastMCP and the SDK only name the status."""
+def with_clear_refusals(app: ASGIApp, *, by_token: bool) -> ASGIApp:
+    """The app, which says what to do where FastMCP and the SDK only name the status. `by_token`:
+    callers send tokens of ours, not of an auth provider."""
 
-    TEXTS: ClassVar[dict[int, str]] = {
-        413: f"The request is larger than {DEFAULT_MAX_REQUEST_BODY_SIZE >> 20} MiB, which "
-        "is the limit. Send less.\n",
-        421: "The Host header names a host that this server does not accept. To accept it, add it "
-        f"to {ALLOWED_HOSTS}.\n",
-    }
-
-    def __init__(self, app: ASGIApp, *, by_token: bool) -> None:
-        """`by_token`: callers send tokens of ours, not of an auth provider."""
-        self.app = app
-        self._by_token = by_token
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def clear(scope: Scope, receive: Receive, send: Send) -> None:
         refusal: PlainTextResponse | None = None
 
         async def clearly(message: Message) -> None:
@@ -120,15 +114,17 @@ class ClearRefusals:
             if refusal:
                 return
             status = message.get("status", 0)
-            unknown = status == 401 and self._by_token and scope["path"] == MCP
-            if text := f"{auth.NO_TOKEN}\n" if unknown else self.TEXTS.get(status):
+            unknown = status == 401 and by_token and scope["path"] == MCP
+            if text := f"{auth.NO_TOKEN}\n" if unknown else REFUSALS.get(status):
                 named = {"WWW-Authenticate": "Bearer"} if unknown else None
                 refusal = PlainTextResponse(text, status, named)
                 await refusal(scope, receive, send)
             else:
                 await send(message)
 
-        await self.app(scope, receive, clearly)
+        await app(scope, receive, clearly)
+
+    return clear
 
 
 class _Server(uvicorn.Server):

@@ -30,8 +30,7 @@ MAX_BACKLOG = 50
 SEND_SECONDS = 1.0
 """How long a view waits for a client that does not read, after its own time is over."""
 META_EVENT, META_RUN = "planloom/event", "planloom/run_id"
-"""The keys in the `_meta` of a progress notification: its event, and the run, so that a client
-whose call is cut off finds the run again."""
+"""The keys in a progress notification's `_meta`: by the run's id a client finds it again."""
 
 
 async def followed(

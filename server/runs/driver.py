@@ -67,8 +67,8 @@ class Driver:
     async def begin(
         self, request: RunRequest, caller: str, request_key: str | None, can_ask: bool
     ) -> Run:
-        """Begin a run, here or, where no turn is free, on any server of the fleet. Raises
-        `KeyUsed`, `ModelUnavailable`, and `Busy`."""
+        """Begin a run, here or, if no turn is free, at any server of the fleet. Raises `KeyUsed`,
+        `ModelUnavailable`, and `Busy`."""
         models = await self._models()
         fleet = self._fleet_of(models)
         await self._check_room(caller, fleet)

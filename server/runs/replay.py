@@ -234,8 +234,8 @@ def taped_models(models: Models, tape: Tape) -> Models:
 
 
 def taped_approver(approvals: Approvals, tape: Tape) -> Approver:
-    """The run's approver, with every decision on the tape, where a call that was approved before a
-    restart finds it."""
+    """The run's approver, with every decision on the tape: what was approved before a restart and
+    not made is made without another question."""
 
     async def approve(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
         asked = ["approval", f"{tool.upstream}.{tool.name}", arguments]

@@ -20,8 +20,7 @@ MARKS = {"completed": "x", "failed": "!", "current": "~", "unfinished": "!", "la
 
 
 def markdown(found: Report, *, cost: bool = True, after: str | None = None) -> str:
-    """The report for a reader: the answer first, then the plan, the evidence and the cost.
-    `after`: what to do now, for a reader who has no tools."""
+    """The report for a reader. `after`: what to do now, for one who has no tools."""
     parts = [conclusion(found, after)]
     if made := done_in_words(found):
         parts.append(made)

@@ -42,7 +42,6 @@ from server.text import read_text
 
 MEMORY_SHARE = 0.8
 """Of this machine's memory: larger weights are not tried unless they are named."""
-INTERRUPTED = "it was interrupted"
 QUESTION_SHARE = 1 / 8
 """Of a model's time: the limit of a question. None is begun without that much time."""
 MAX_COLUMNS = 1000
@@ -73,7 +72,7 @@ async def try_on_terminal(
         write_project(Path(folder) / "project")
 
         async def measure(pair: Pair) -> None:
-            each = Measurement(fast=pair[0], full=pair[1], stopped=INTERRUPTED)
+            each = Measurement(fast=pair[0], full=pair[1], stopped="it was interrupted")
             measured.append(each)
             await _measure(settings, each, Path(folder), minutes * 60, bars)
             results.add(each)
