@@ -1,16 +1,14 @@
 """Who may run what: policies, the questions to a person, and the gate before the pool.
 
-A call whose tool is not read-only is decided on by the strictest of what the operator's file, the
-run and the tool's class say. Where that is `ask`, the run stands still at the call, and every view
-of the run whose client can ask puts the question to its person: over `elicitation/create` up to the
-protocol of 2025-11-25, as an `InputRequiredResult` since 2026-07-28. The first answer counts; no
-answer in time, and no way to ask, mean no.
+A call of a tool that is not read-only is decided on by the stricter of the tool's policy and the
+run's. If that is `ask`, the run waits at the call, and every view whose client can ask puts the
+question to its person: over `elicitation/create` up to the protocol of 2025-11-25, as an
+`InputRequiredResult` since 2026-07-28. The first answer counts; without one in time it is a no.
 
-Exactly what was approved runs: an approval is valid for one call of this tool of this upstream
-with these arguments, and the gate stops every other call, whatever the planner does. An answer
-from another process names the call by the recorded digest (`Approvals.sealed`). The SDK seals the
-state that a client of 2026-07-28 sends back (AES-256-GCM; bound to the tool, its arguments, the
-server and the caller, if known; it expires), and its ticket is valid for one answer.
+Exactly what was approved runs: an approval is valid for one call of this tool with these arguments,
+and the gate stops every other call, whatever the planner does. An answer from another process names
+the call by its digest (`Approvals.sealed`). The SDK seals the state that a client of 2026-07-28
+sends back (AES-256-GCM; it is bound to the call and the caller, and expires).
 """
 
 import hmac

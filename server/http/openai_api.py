@@ -1,10 +1,9 @@
 """The planner as a model of the OpenAI API, for clients without MCP.
 
-`/v1/chat/completions` is one more view on the engine: the last user message starts a run, its plan
-and answer come as Markdown (`server.views.markdown`), and the run ends when the client hangs up.
-What happens meanwhile comes as `reasoning_content`, which many clients show and the others skip.
-A client of this API cannot answer a question, so a person approves calls in the browser or on a
-terminal, and the reply says when, and how. While nobody looks there, runs are read-only.
+The last user message starts a run, its plan and answer come as Markdown (`server.views.markdown`),
+and what happens meanwhile as `reasoning_content`. The run ends when the client hangs up. A person
+approves calls in the browser or on a terminal, and the reply says when, and how; while nobody looks
+there, runs are read-only.
 """
 
 import json

@@ -1,9 +1,8 @@
 """The run journal: what every run took in and said, recorded as it happens, for later readers.
 
-Several servers use one journal, and share runs through it: one of them drives each run. The others
-can see whether that server is alive, follow the run by its record, and write letters to its server.
-Where it lives is `server.journal.sqlite` (a file, for the servers of one machine) or
-`server.journal.redis` (for those of several).
+Servers share runs through one journal: one drives each run, and the others see whether that server
+is alive, follow the run by its record, and write letters to its server. The journal is a file
+(`server.journal.sqlite`) or, for several machines, in Redis (`server.journal.redis`).
 """
 
 import json

@@ -1,9 +1,8 @@
 """The run journal in a Redis or Valkey database, for servers on several machines.
 
-Each atomic change is one script. A server shows that it is alive by a key that expires. Once that
-key is gone, other servers may take over its runs, and Redis refuses its writes: only one place
-decides who drives a run, even if a paused server believes otherwise. So a call that is not
-read-only is sent at most once here too, since its intent is such a write.
+Each atomic change is one script. A server shows that it is alive by a key that expires. Then other
+servers may take over its runs, and Redis refuses its writes, even if it was only paused. So a call
+that is not read-only is sent at most once here too, since its intent is such a write.
 
 Redis has to be durable: `appendonly yes`, and `appendfsync always` if an intent has to survive a
 power failure, because `synced` has no effect here.

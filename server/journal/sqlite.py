@@ -1,13 +1,11 @@
 """The run journal in a file, for the servers of one machine.
 
 One SQLite file for all servers of a user, in WAL mode: a killed process loses nothing that was
-committed, a record that was only half written is ignored, and several processes write side by side.
-One thread writes all waiting entries together. A run waits for the disk only where it must be sure
-that something is saved (`RunWriter.flush`).
+committed, and several processes write side by side. One thread writes all waiting entries together.
+A run waits for the disk only where it must be sure that something is saved (`RunWriter.flush`).
 
-A server holds a lock on a file of its own as long as it lives, kill -9 included; that is how others
-know which runs are under way. A run's owner is that server's name; `@` and the fleet's follow where
-any server of a fleet may take it up.
+A server holds a lock on a file of its own as long as it lives, so that others know which runs are
+under way. A run's owner is its server's name; in a fleet, `@` and the fleet's name follow.
 """
 
 import asyncio

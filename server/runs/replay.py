@@ -1,9 +1,8 @@
 """Records what a run gets from outside, and replays it when the run is resumed.
 
 A run's events follow from its request and from what models, tools, people and the clock gave it. So
-a run is resumed by running the agent again on the same request: everything it asks for is answered
-from the record, in the recorded order, and its events have to match the recorded ones. Where the
-record ends, the run goes on.
+to resume a run, the agent runs again on the same request: what it asks for is answered from the
+record, in order, and its events have to match the recorded ones. Where these end, the run goes on.
 """
 
 import json

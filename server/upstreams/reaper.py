@@ -6,15 +6,12 @@ environment. The reaper is a small process beside the server that knows those gr
 pipe which only the server writes to. The pipe ends with the server, by SIGKILL too; then the reaper
 ends the groups and every process with the mark: SIGTERM, half a second, SIGKILL.
 
-The reaper may be killed itself, and the server right after it. So it has a standby, forked from it,
-which gets the same messages and takes its place, with a standby of its own. Where both are killed
-the server starts the next one at once.
+The reaper may be killed itself, and the server right after it. So a standby, forked from it, gets
+the same messages and takes its place. Where both are killed, the server starts the next one.
 
-It needs no rights but the user's own and nothing of the kernel but pipes and process groups, so it
-does the same on Linux and macOS. A process that leaves its group, clears its environment and
-outlives its parent is not found.
-
-The file is run by its path as the reaper; for the server it is the module with `Reaper`.
+It needs only pipes and process groups, so that it does the same on Linux and macOS. A process that
+leaves its group, clears its environment and outlives its parent is not found. The file is run by
+its path as the reaper; for the server it is the module with `Reaper`.
 """
 
 import os

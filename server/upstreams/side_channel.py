@@ -1,11 +1,9 @@
 """What an upstream asks, logs and reports while it serves a call, passed on to the call's run.
 
-An upstream's question reaches the person through any view of the run that can ask, like the
-question whether a call may be made (`server.approval.approval`). The person sees who asks; the form
-is rebuilt (`server.approval.elicitation`). Without a person to ask, or an answer in time, the
-upstream gets no answer and the run goes on. The time that a person takes counts neither for the
-call nor for the run. The answer goes only to the upstream that asked, not into any event, record or
-prompt.
+An upstream's question reaches the person through any view of the run that can ask, as approvals do
+(`server.approval.approval`); the form is rebuilt (`server.approval.elicitation`). Without an answer
+in time the run goes on. The time that a person takes counts neither for the call nor for the run,
+and the answer goes only to the upstream that asked, not into any event, record or prompt.
 """
 
 import json

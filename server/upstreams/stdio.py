@@ -1,9 +1,8 @@
 """The stdio transport to an upstream, with bounds and with errors that name their request.
 
-The SDK's own transport has no bound on a message, reads a long one in quadratic time, and drops
-what it cannot parse, so that the caller waits forever for the answer (measured with mcp 2.3: 50 MB
-take 16 s). Here an answer that is too long or cannot be read ends the one call that it belongs to,
-at once; every other call lives on.
+The SDK's own transport has no bound on a message, reads a long one in quadratic time (mcp 2.3:
+50 MB take 16 s), and drops what it cannot parse, so that the caller waits forever. Here an answer
+that is too long or cannot be read ends the one call that it belongs to.
 """
 
 import json

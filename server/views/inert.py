@@ -1,9 +1,8 @@
 """Texts of models and strangers as Markdown that fetches nothing and hides nothing.
 
 A client that renders Markdown fetches an image without asking, and the image's URL can carry data
-that a hostile text had the model put into it. Clients use many kinds of parsers, so this relies on
-none of them: it also works in what a parser takes for code, and in raw HTML. It inserts blanks,
-which do not change the meaning of code.
+that a hostile text had the model put into it. Clients have many kinds of parsers, so this works in
+code and raw HTML too. It inserts blanks, which do not change the meaning of code.
 """
 
 import re
