@@ -45,20 +45,19 @@ def load_settings(
     environ: Mapping[str, str],
     models: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Read the settings for one server.
+    """Read the settings for one server. Raises `ConfigError`.
 
-    `upstreams_file`: None means PLANLOOM_UPSTREAMS, else `upstreams.yaml` in the user's
-    configuration directory, else the shipped one. A file in the project is never read: a project
-    is a stranger's folder, and the file names commands to run.
-    `project`: None means PLANLOOM_PROJECT, else the current directory.
+    `upstreams_file`: by default PLANLOOM_UPSTREAMS, else the user's `upstreams.yaml`, else the
+    shipped one. A file in the project is never read: a project is a stranger's folder, and the file
+    names commands to run. `project`: by default PLANLOOM_PROJECT, else the current directory.
     `models`: fields of `ModelSettings` that win over everything.
-    Raises `ConfigError`.
     """
     environ = dict(environ)  # to read the files again, whatever becomes of the process's own
     named = Environment.model_validate({name: value for name, value in environ.items() if value})
     root = project_folder(project, environ)
     variables = {**environ, "PLANLOOM_PROJECT": str(root), "PLANLOOM_PYTHON": sys.executable}
-    path = _which_file(upstreams_file, named)
+    given, own = upstreams_file or named.upstreams, own_file()
+    path = expanded(Path(given)) if given else own if own.is_file() else shipped_file()
     stamps = file_stamps(path)
     file = _read(path, variables)
     settings = Settings(
@@ -105,13 +104,6 @@ def _check_parameters(url: str) -> None:
         raise ConfigError(
             "runs.redis: a parameter after the `?` is not one that redis-py takes; correct it"
         ) from None
-
-
-def _which_file(given: Path | None, named: Environment) -> Path:
-    if given or named.upstreams:
-        return expanded(Path(given or named.upstreams or ""))
-    own = own_file()
-    return own if own.is_file() else shipped_file()
 
 
 def own_file() -> Path:

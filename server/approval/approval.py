@@ -177,13 +177,9 @@ class Approvals:
         return self._question if open_ else None
 
     def sealed(self, asked: ApprovalAsked) -> ApprovalAsked:
-        """A call that is about to be asked for, with the digest that its answer is bound to.
-
-        The digest is an HMAC of the call with its true arguments. In the record, in every command
-        and on every screen of another process, a secret among these is redacted, while the digest
-        stands beside it. So its key is this process's own and written nowhere: with a plain hash,
-        or with the key at hand, a short secret could be found by trying.
-        """
+        """A call that is about to be asked for, with the digest that its answer is bound to. Records
+        and screens show the digest and hide a secret, which could be found by trying with a plain
+        hash, so it is an HMAC whose key is written nowhere."""
         call = [self._run_id, asked.iteration, asked.upstream, asked.tool, asked.arguments]
         digest = hmac.digest(self._key, json.dumps(call, sort_keys=True).encode(), "sha256")
         return asked.model_copy(update={"digest": digest.hex()})
@@ -216,8 +212,7 @@ class Approvals:
     def answer(
         self, question_id: str, ticket: str, responses: Mapping[str, InputResponse] | None
     ) -> None:
-        """Take the answer that a client sent back; a late one, or none, changes nothing. Raises
-        `RequestError` for a ticket that was used before."""
+        """Take a client's answer, if it is not late. Raises `RequestError` for a used ticket."""
         if ticket in self._used:
             raise RequestError(
                 "requestState: it was used for an answer before, and can be used once. Follow the "

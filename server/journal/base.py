@@ -131,8 +131,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
 
     @abstractmethod
     async def begin(self, run: NewRun) -> RunWriter:
-        """Begin the record of a run; it is there then, or `RunWriter.problem` says why it is not.
-        Raises `KeyUsed` when the caller has used the key before."""
+        """Begin the record of a run, or say in `RunWriter.problem` why not. Raises `KeyUsed`."""
 
     async def resume(self, run_id: str) -> TakenOver | None:
         """Take over a run that nobody drives; None when somebody does, or it has ended. Raises
@@ -140,8 +139,8 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
         return await self._take_over(partial(self._claim, run_id))
 
     async def take(self, fleet: str) -> TakenOver | None:
-        """Like `resume`, for the oldest run of the fleet that nobody drives. Raises `RequestError`
-        for one that cannot be read, too, and passes it over from then on."""
+        """Like `resume`, for the fleet's oldest run that nobody drives. One that cannot be read
+        raises `RequestError` too, once."""
         return await self._take_over(partial(self._claim, fleet=fleet))
 
     async def reopen(self, run_id: str, entry: Entry, fleet: str = "") -> TakenOver | None:

@@ -36,8 +36,8 @@ def errors_as(kind: type[FastMCPError]) -> Iterator[None]:
 
 
 async def callers_run(ctx: Context, run_id: str, errors: type[FastMCPError]) -> Run:
-    """The caller's run. `errors`: what is raised; outside of tools, only a `ValidationError` does
-    not reach the client as a fault of the server."""
+    """The caller's run. `errors`: what is raised; outside of tools a `ValidationError`, because
+    others reach the client as faults of the server."""
     with errors_as(errors):
         return await engine_of(ctx).get(run_id, caller())
 

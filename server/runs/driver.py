@@ -92,8 +92,8 @@ class Driver:
         return run
 
     async def resume(self, run: Run, can_ask: bool) -> Run | None:
-        """Go on with a run that was interrupted; None when another server does. Raises
-        `RequestError` when it cannot go on here, and `ModelUnavailable`."""
+        """Go on with an interrupted run; None when another server does. Raises `RequestError` if it
+        cannot go on here, and `ModelUnavailable`."""
         models = await self._models()
         before = await self.journal.load(run.id, run.caller)
         assert before  # it was there a moment ago

@@ -216,8 +216,8 @@ class Engine:
             raise consent.not_taken(run.id, base.LETTER_SECONDS)
 
     async def cancel(self, run: Run) -> None:
-        """End a run: its model call and its tool call are cancelled, on any server. Does nothing
-        when it has ended. Raises `RequestError` when the server that drives it does not end it."""
+        """End a run and cancel its calls, on any server, unless it has ended. Raises `RequestError`
+        when the server that drives it does not end it."""
         await self._end_undriven(run)
         if not run.finished:
             if run.driven:

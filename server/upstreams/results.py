@@ -234,13 +234,10 @@ _NUMBERED = re.compile(r"(  >|\.\.\.)( *\d+)(?=:)")
 
 
 def lines_from_one(text: str) -> str:
-    """A result whose lines count from 0, with lines counting from 1.
-
-    Changed are the integers under `start_line`, `end_line`, `line`, `reference_line`, the numbers
-    of the strings that show numbered lines (`"  > 237:def f():"`), and Serena's `Match lines per
-    file` lists. Only JSON, with or without a heading above it, is changed: in plain text (a file's
-    own lines) a line number looks like any other number.
-    """
+    """A result whose lines count from 0, with lines counting from 1: the integers under
+    `_LINE_KEYS`, strings with numbered lines (`"  > 237:def f():"`), and Serena's `Match lines per
+    file` lists. Only JSON is changed, with or without a heading above it: in plain text a line
+    number looks like any other number."""
     start = _JSON_START.search(text)
     if not start:
         return text

@@ -172,21 +172,16 @@ async def _measure(
                     break
                 await _ask(parts, question, limit, measured)
                 bars.update(bar, advance=1, score=f"{measured.right} right, {measured.wrong} wrong")
-                if not console.is_terminal:
-                    console.print(Text(_line(measured, question)), soft_wrap=True)
+                if not console.is_terminal:  # where there is no bar
+                    at = f"{measured.name} {len(measured.outcomes)}/{len(QUESTIONS)}"
+                    said = f"{measured.outcomes[-1]}, {measured.seconds[-1]:.0f} s: {question.text}"
+                    console.print(Text(f"{at} {said}"), soft_wrap=True)
         measured.memory = await ollama.memory(host, pair)
         await ollama.unload(host, pair, settings.models.num_ctx)
     except PlanloomError as error:
         measured.stopped = str(error)
     else:
         measured.stopped = ""
-
-
-def _line(measured: Measurement, question: Question) -> str:
-    """The newest answer, for a log, where there is no bar."""
-    number, seconds = len(measured.outcomes), measured.seconds[-1]
-    of = f"{measured.name} {number}/{len(QUESTIONS)}"
-    return f"{of} {measured.outcomes[-1]}, {seconds:.0f} s: {question.text}"
 
 
 async def _ask(parts: Parts, question: Question, seconds: float, measured: Measurement) -> None:
