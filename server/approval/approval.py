@@ -177,9 +177,9 @@ class Approvals:
         return self._question if open_ else None
 
     def sealed(self, asked: ApprovalAsked) -> ApprovalAsked:
-        """A call that is about to be asked for, with the digest that its answer is bound to. Records
-        and screens show the digest and hide a secret, which could be found by trying with a plain
-        hash, so it is an HMAC whose key is written nowhere."""
+        """A call that is about to be asked for, with the digest that its answer is bound to: an
+        HMAC whose key is written nowhere. It stands beside the call in records and on screens,
+        which hide a secret of the call, and a plain hash could be tried for it."""
         call = [self._run_id, asked.iteration, asked.upstream, asked.tool, asked.arguments]
         digest = hmac.digest(self._key, json.dumps(call, sort_keys=True).encode(), "sha256")
         return asked.model_copy(update={"digest": digest.hex()})
