@@ -58,7 +58,7 @@ LATE_SECONDS = 600.0
 """How long after a question was closed a client may still bring an answer, and find its run."""
 MAX_PROMPT_CHARS = 200
 MAX_WHY_CHARS = 200
-"""Of what a client says where it could not ask."""
+"""Of the reason why a client could not ask."""
 SECRET_LOST = (
     "its arguments hold a secret, which the run's record does not contain; give the secret again, "
     "in another step or a new run"
@@ -147,7 +147,6 @@ class Approvals:
 
     def __init__(self, run_id: str, request: RunRequest, state: RunState, timeout_s: float) -> None:
         self.timeout_s = timeout_s
-        """How long a question waits for its answer."""
         self.turn = anyio.Lock()
         """Held by an upstream's question as long as it waits."""
         self.can_ask = False

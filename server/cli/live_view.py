@@ -33,9 +33,9 @@ MAX_DRAFT_CHARS = 600
 """Of an answer that is being written; the newest are shown."""
 MAX_LATER = 8
 MAX_FOUND = 4
-"""Passages that are drawn, the best."""
+"""How many passages are drawn: the best ones."""
 MAX_CALLS = 8
-"""Tool calls of a step that are drawn, the newest."""
+"""How many tool calls of a step are drawn: the newest ones."""
 
 
 class LiveView:
@@ -59,7 +59,7 @@ class LiveView:
         self.state = RunState()
         self._newest = began
         self._moment: str | None = None
-        """What passed a moment ago, and is not kept."""
+        """What was said a moment ago, and is not kept."""
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Self:

@@ -36,7 +36,7 @@ console = Console(stderr=True, highlight=False)
 FOLLOW_SECONDS = 0.2
 """How often the journal is looked at for a run that goes on."""
 MAX_PROMPT_CHARS = 80
-"""Characters of it in a list."""
+"""Of a request in a list."""
 YES = ("y", "yes")
 HEAD = ("RUN", "STATE", "BEGAN", "PROJECT", "REQUEST")
 COLOURS = {"running": "cyan", "answered": "green", "failed": "red", "refused": "red"}

@@ -27,9 +27,9 @@ from server.environment import ALLOWED_HOSTS
 from server.http.connections import BoundedConnection, max_backlog
 
 ANSWER_SECONDS = 4.0
-"""For the reports of cancelled runs to go out."""
+"""How long the reports of interrupted runs may take to go out."""
 GRACE_SECONDS = 3
-"""For the requests under way when an HTTP server has to end."""
+"""How long requests under way may take when the server has to end."""
 MCP = "/mcp"
 REFUSALS = {
     413: f"The request is larger than {DEFAULT_MAX_REQUEST_BODY_SIZE >> 20} MiB, which is the "

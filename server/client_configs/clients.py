@@ -55,7 +55,6 @@ class Client:
     patterns: tuple[str, ...]
     """Where they may be; `CONFIG`: below the system's folder for configurations, `XDG`: Linux's."""
     key: str = "mcpServers"
-    """The key under which it has them."""
     stdio: Callable[[str, list[str]], Server] = _command
     """Makes the server of the entry's name and the words of the command."""
     http: Callable[[str, str], Server] | None = None

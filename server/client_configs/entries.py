@@ -23,7 +23,6 @@ INPUT = {
     "description": "Planloom's token (planloom token)",
     "password": True,
 }
-"""With this VS Code asks for the token once and keeps it."""
 OURS = frozenset(
     {"args", "cmd", "command", "name", "type"}
     | {"bearer_token_env_var", "headers", "httpUrl", "requestOptions", "uri", "url"}

@@ -43,7 +43,7 @@ from server.views.timeline import timeline
 
 STATIC = Path(__file__).with_name("static")
 MAX_LISTED = 100
-"""Runs in the list, the newest."""
+"""How many runs are in the list: the newest ones."""
 PACE_SECONDS = 0.2
 """The shortest time between two changes of a page."""
 MIN_PAUSE_FACTOR = 20

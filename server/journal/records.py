@@ -59,7 +59,6 @@ class RunSetup(BaseModel, frozen=True):
     full: str
     context_tokens: tuple[int, int]
     project: str = ""
-    """The folder that the server worked on."""
     as_typed: bool = False
     """Whether the record hides nothing of the request: `***` in it is the caller's own."""
 

@@ -31,9 +31,9 @@ GRACE_SECONDS = 0.5
 DONE = "done\n"
 """The last line of a server that ended in good order."""
 KILL_SECONDS = 2.0
-"""For processes that are started while the others are being killed."""
+"""How long to look for processes that are started while others are being killed."""
 END_SECONDS = 3.0
-"""For the reaper itself to end, when it has nothing left to do."""
+"""How long the reaper may take to end when it has nothing left to do."""
 
 
 class Reaper:

@@ -25,7 +25,7 @@ MAX_NAME_CHARS = 255
 MAX_COMPARED_VALUES = 50
 """Values of structured content that are looked for in the text beside it."""
 SAID_SHARE = 0.9
-"""Of them, that a text has which says the same."""
+"""The share of them that a text contains if it says the same."""
 
 _TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
 _JSON_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")

@@ -46,10 +46,8 @@ class Dispatcher(JSONRPCDispatcher[TransportContext]):
         super().__init__(*streams)
         self.unreadable: list[str] = []
         """Why each of those tools is invalid."""
-        self._tool_list_chars = 0
-        """Characters of the tool list so far, over its pages."""
-        self._tools = 0
-        """The same for its tools."""
+        self._tool_list_chars = self._tools = 0
+        """The characters and the tools of the pages of the tool list so far."""
         self._unanswered = 0
         self._warned = False
 

@@ -31,16 +31,11 @@ from server.text import clean, fence, one_line
 from server.upstreams.results import cut
 from server.variables import HIDDEN
 
-MAX_QUESTION_CHARS = 2000
-"""Characters of an upstream's question."""
-MAX_LOG_CHARS, MAX_PROGRESS_CHARS = 500, 150
-"""Characters of a log message, and of what a call says of its progress."""
-MAX_LOGS = 20
-"""Log messages of one call that are passed on."""
-MAX_QUESTIONS = 10
-"""Questions of one call that are passed on."""
+MAX_QUESTION_CHARS, MAX_LOG_CHARS, MAX_PROGRESS_CHARS = 2000, 500, 150
+MAX_LOGS, MAX_QUESTIONS = 20, 10
+"""How many log messages and questions of one call are passed on."""
 PROGRESS_SECONDS = 1.0
-"""Between two reports of one call's progress."""
+"""The shortest time between two reports of one call's progress."""
 
 SECRET = (
     "It seems to ask for a secret. MCP forbids that in a form: do not answer unless you know why "

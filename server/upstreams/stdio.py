@@ -37,7 +37,7 @@ CHUNK = 2**16
 EDGE = 4096
 """Bytes kept of the start and the end of a message that is too long; its id is in one of them."""
 END_SECONDS = 2.0
-"""For an upstream to end by itself once its input has ended."""
+"""How long an upstream may take to end by itself once its input has ended."""
 MAX_LOG_BYTES = 1_000_000
 POLL_SECONDS = 0.01
 

@@ -45,7 +45,7 @@ MEMORY_SHARE = 0.8
 QUESTION_SHARE = 1 / 8
 """Of a model's time: the limit of a question. None is begun without that much time."""
 MAX_COLUMNS = 1000
-"""Of a table that is not on a terminal; none is as wide."""
+"""Of a table that is not on a terminal; no table is as wide."""
 Pair = tuple[str, str]
 
 
