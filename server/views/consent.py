@@ -16,14 +16,10 @@ from planner.tools import Approval, Safety
 from server.text import fence
 from server.views.inert import inert_piece
 
-MAX_VALUE_CHARS = 2000
-"""Characters of an argument in a question."""
-MAX_SHOWN_CHARS = 8000
-"""Characters of all of them."""
-SHORT_ID = 8
-"""Characters of a run's id by which a person names it."""
-MIN_DIGEST_CHARS = 12
-"""Characters of a digest by which a person names the call that was shown."""
+MAX_VALUE_CHARS, MAX_SHOWN_CHARS = 2000, 8000
+"""Characters of an argument in a question, and of all of them."""
+SHORT_ID, MIN_DIGEST_CHARS = 8, 12
+"""Characters of a run's id and of a call's digest by which a person names them."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _BLANK = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
