@@ -63,7 +63,7 @@ def write_upstreams(given: Sequence[Path], *, dry_run: bool, force: bool) -> Non
 
 
 def client_entry(client: str, project: Path | None, address: str | None, *, write: bool) -> None:
-    """Print or write a client's entry for us, and say what is left to do. Raises `ConfigError`."""
+    """Print or write the entry of a client, and say what is left to do. Raises `ConfigError`."""
     if address is None:
         entry = entries.over_stdio(client, project)
     else:
