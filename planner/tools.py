@@ -32,7 +32,7 @@ class Safety(StrEnum):
 
 
 class Policy(StrEnum):
-    """What the call of a tool that is not read-only needs, from the strictest to the loosest."""
+    """What a call of a tool that is not read-only needs, from the strictest on."""
 
     READ_ONLY = "read_only"
     """Such calls are refused."""
@@ -43,20 +43,17 @@ class Policy(StrEnum):
 
 
 def strictest(*policies: Policy) -> Policy:
-    """The policy that applies if there are several."""
     return min(policies, key=list(Policy).index)
 
 
 class Outcome(StrEnum):
-    """How a tool call ended.
-
-    `FAILURE`: the tool itself returned an error. `ERROR`: the call did not reach the tool, or its
-    answer did not come back (upstream dead, protocol error, refused). `TIMEOUT`: it was cut off.
-    """
+    """How a tool call ended."""
 
     SUCCESS = "SUCCESS"
     FAILURE = "FAILURE"
+    """The tool itself returned an error."""
     ERROR = "ERROR"
+    """The call did not reach the tool, or its answer did not come back."""
     TIMEOUT = "TIMEOUT"
 
 
@@ -102,7 +99,7 @@ class ToolSpec(Roles):
     """Empty for the planner's own tools."""
     description: str = ""
     input_schema: dict[str, Any] = Field(default_factory=lambda: {"type": "object"})
-    """The JSON Schema of the arguments the model may write (operator-fixed ones are left out)."""
+    """The JSON Schema of the arguments that a model may write, without the operator's."""
     safety: Safety = Safety.DESTRUCTIVE
     policy: Policy = Policy.ASK
     """The most that the operator permits if the tool is not read-only."""
@@ -130,7 +127,7 @@ class ToolSpec(Roles):
 
     @property
     def bare_name(self) -> str:
-        """Its name at its upstream."""
+        """The name that its upstream has for it."""
         return self.name.removeprefix(f"{self.upstream}.")
 
     @property
@@ -157,14 +154,11 @@ class ToolResult(BaseModel, frozen=True):
 
 
 def failed_call(text: str, answered: bool = True) -> ToolResult:
-    """The result of a call that Planloom did not make, or that went wrong on its way. `answered`:
-    False if it was sent and its effect is unknown."""
+    """The result of a call that Planloom did not make, or that went wrong on its way."""
     return ToolResult(outcome=Outcome.ERROR, text=text, answered=answered)
 
 
 class UpstreamState(StrEnum):
-    """Where the life of an upstream is."""
-
     STARTING = "starting"
     READY = "ready"
     FAILED = "failed"
@@ -227,22 +221,20 @@ class ToolPool(Protocol):
     """The tools a run may use."""
 
     def tools(self) -> Sequence[ToolSpec]:
-        """Every tool that there is now, those with the highest priority first. The order changes
-        only with the pool."""
+        """Every tool that there is now, those with the highest priority first."""
 
     def upstreams(self) -> Sequence[UpstreamStatus]:
         """Every configured upstream with its state."""
 
     async def call(self, tool: ToolSpec, arguments: Arguments) -> ToolResult:
-        """Call a tool. It never raises for a failing upstream, which is an outcome. Cancellation
-        reaches the upstream."""
+        """Call a tool. A failing upstream is an outcome, no exception. Cancellation reaches it."""
 
     async def listing(self) -> str | None:
         """The top-level listing of the project, or None when no upstream offers one."""
 
 
 class PoolAround:
-    """A pool that wraps another one, and does everything through it that it does not override."""
+    """A pool that wraps another one; its subclasses override a part of that one's methods."""
 
     def __init__(self, pool: ToolPool) -> None:
         self.pool = pool

@@ -1,5 +1,5 @@
-"""Whether a claim of an answer stands in a text in another form: another spelling, a part of a
-date, a rounded number, a result of small arithmetic."""
+"""Whether a text has a claim in another form: another spelling, a part of a date, a rounded number,
+a result of small arithmetic."""
 
 import re
 import string
@@ -65,9 +65,9 @@ def _spelled_otherwise(claim: str, answer: str, text: str) -> bool:
 
 
 def _written_otherwise(claim: str, text: str) -> bool:
-    """Whether a quotation stands in the text with other blanks or capitals, or a piece of code in
-    another way: all its names near each other, with its comparisons, and each number behind one of
-    them. `timeout=30` is `timeout: int = 30`, and `Client.connect` a method of `Client`."""
+    """Whether the text has a quotation with other blanks or capitals, or a piece of code in another
+    way: its names near each other, with its comparisons, and each number behind one of them.
+    `timeout=30` is `timeout: int = 30`, and `Client.connect` a method of `Client`."""
     quoted = rf"(?<!\w){re.escape(flat(claim).casefold())}(?!\w)"
     if " " in claim and re.search(quoted, flat(text).casefold()):
         return True

@@ -1,6 +1,5 @@
 """What calls returned for each of the things they were given, as one table: a row for each thing, a
-column for each call. A small model cannot join what several results say of the same ten things.
-"""
+column for each call. A small model cannot join what several results say of the same ten things."""
 
 import re
 from collections import Counter

@@ -1,7 +1,6 @@
 """Results that are lists of records, as tables that SQL can query. A small model writes a query
 better than it counts, adds up, or picks the largest of many (docs/experiments.md, "Lists as
-tables").
-"""
+tables")."""
 
 import json
 import re

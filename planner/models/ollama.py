@@ -312,8 +312,7 @@ async def _chats(client: OllamaClient, name: str) -> bool:
 
 
 async def memory(host: str | None, names: Collection[str]) -> int | None:
-    """The bytes that these models take; None where one is not loaded. Raises
-    `ModelUnavailable`."""
+    """The bytes that these models take; None where one is not loaded. Raises `ModelUnavailable`."""
     async with OllamaClient(host) as client:
         with _answering(client):
             loaded = {each.model: each.size for each in (await client.api.ps()).models}

@@ -118,8 +118,7 @@ class _RefusedError(Exception):
 
 
 class OpenAIClient(http.ServerClient):
-    """The connection to one server. `url` is the API's base, such as
-    `http://127.0.0.1:1234/v1`."""
+    """The connection to one server. `url` is the API's base, such as `http://127.0.0.1:1234/v1`."""
 
     called = "the model server"
     advice = "start it, or set PLANLOOM_MODEL_URL to the address where it listens."

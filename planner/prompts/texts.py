@@ -1,6 +1,5 @@
 """How texts stand in prompts: the files beside this one filled in, tools and passages in lines, and
-what strangers write made harmless.
-"""
+what strangers write made harmless."""
 
 import json
 import re

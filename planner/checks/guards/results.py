@@ -102,8 +102,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _is_fault(tool: ToolSpec, arguments: Arguments, text: str, data: dict[str, Any]) -> bool:
-    """Whether a text is an error, or an object that says one and nothing else but the
-    arguments."""
+    """Whether a text is an error, or an object that says one and nothing else but the arguments."""
     bare = text[begins.end() :] if (begins := _MARK.match(text)) else text
     begins_so = _FAULT.match(bare) or (not tool.read_only and _FAILED.match(bare))
     if text.startswith(_TRACEBACK) or (begins_so and len(text.splitlines()) <= MAX_FAULT_LINES):
