@@ -94,7 +94,8 @@ def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Sche
 
 
 def unbounded(grammar: Schema) -> Schema:
-    """A grammar without our bounds on texts and lists; those of the schema are checked afterwards."""
+    """A grammar without our bounds on texts and lists; those of the schema are checked
+    afterwards."""
     bounds = (("maxLength", MAX_STRING_CHARS), ("maxItems", MAX_ITEMS))
     return {key: _unbounded(each) for key, each in grammar.items() if (key, each) not in bounds}
 
