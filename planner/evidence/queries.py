@@ -44,9 +44,9 @@ class QueryError(Exception):
 
 
 def query(tables: Sequence[Table], sql: str) -> Sequence[Row]:
-    """The rows that a query finds. It can only read the tables, within bounds of time and memory.
-    Raises `QueryError`, also if it finds more than `MAX_FOUND`, or selects a value of its own: that
-    was not found."""
+    """The rows that a query finds, which can only read the tables, within bounds of time and
+    memory. Raises `QueryError`, also if it finds more than `MAX_FOUND` or selects a value of its
+    own."""
     if any(column.type == "BOOLEAN" for each in tables for column in each.columns):
         sql = _FLAG.sub(lambda found: str(FLAGS[found[1].lower()]), sql)
     with closing(sqlite3.connect(":memory:")) as database:
@@ -86,8 +86,7 @@ def _selects_own_value(sql: str) -> bool:
 
 
 def unknown_last(sql: str) -> str:
-    """A query that sorts missing values last. SQLite sorts them first, and the record with the
-    smallest value is not the one that has none."""
+    """A query that sorts missing values last, since none of them is the smallest one."""
     return _ORDER.sub(_with_nulls_last, sql)
 
 
@@ -110,8 +109,7 @@ def _terms(listed: str) -> list[str]:
 
 
 def passed_over(tables: Sequence[Table], sql: str, request: str) -> list[str]:
-    """The values that a request names and a query does not: those of columns whose values repeat,
-    such as a state or a label."""
+    """The values that a request names and a query does not, such as a state or a label."""
     told = {each for table in tables for column in table.columns for each in kinds(column)}
     plain = sql.replace("''", "'")
     return [each for each in sorted(told) if says(request, each) and not says(plain, each)]
@@ -126,7 +124,7 @@ def known_values(tables: Sequence[Table], sql: str) -> list[str]:
 
 
 def says_something(rows: Sequence[Row]) -> bool:
-    """Whether rows say more than zero: a condition that fits no row counts and adds up to that."""
+    """Whether rows say more than zero, which is what a condition without any row adds up to."""
     return any(value not in (None, 0, "") for row in rows for value in row.values())
 
 

@@ -79,9 +79,8 @@ class _WithoutAliases(yaml.BaseLoader):
 
 
 def records(result: str) -> Sequence[Mapping[str, Any]]:
-    """The records of a list: of the only list in objects, or of an object that has each of them
-    under its name. JSON may stand below a text, and records one below the other; or a table has
-    them, with names in its first row."""
+    """The records of a list: of the only list within objects, of an object that has each under its
+    name, of values one below the other, or of a table with names in its first row."""
     value = value_of(result)
     for _ in range(MAX_DEPTH):
         if not isinstance(value, dict):
@@ -121,7 +120,7 @@ def value_of(result: str) -> Any:
 
 
 def only_list(value: Any) -> Sequence[Any]:
-    """A list, or the only one within objects; empty where there is none, or several."""
+    """A list, or the only one within objects."""
     for _ in range(MAX_DEPTH):
         if not isinstance(value, dict):
             break
@@ -157,8 +156,8 @@ def tells_of_whole(name: str) -> bool:
 
 
 def is_further(arguments: Mapping[str, Any]) -> bool:
-    """Whether a call asks for another part of a list than the first: what it returns may not say
-    so, such as the last page."""
+    """Whether a call asks for another part of a list than the first: the last page may not say
+    so."""
     named = (str(each or "") for name, each in arguments.items() if _FURTHER.search(name))
     return any(each not in ("", "0", "1") for each in named)
 
@@ -188,8 +187,7 @@ def _common(records: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def _in_json(result: str) -> Any:
-    """The value that a result ends with, from the first line on that may begin one, or all of them
-    if there are several. Raises `ValueError` if something else is left."""
+    """The value that a result ends with, or all of several. Raises `ValueError` for another end."""
     begins = _JSON.search(result)
     place = begins.end() if begins else 0
     values = []
@@ -208,8 +206,8 @@ def _in_python(text: str) -> Any:
 
 
 class _Plain(ast.NodeTransformer):
-    """Values that Python prints as calls, as databases return them: `Decimal('12.50')` as its text,
-    `datetime.date(2026, 11, 1)` as 2026-11-01."""
+    """Values that Python prints as calls: `Decimal('12.50')` as its text, `datetime.date(2026, 11,
+    1)` as 2026-11-01."""
 
     def visit_Call(self, node: ast.Call) -> ast.Constant:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
@@ -253,7 +251,7 @@ def _in_lines(text: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _cells(lines: Sequence[str], mark: str) -> Sequence[Sequence[str]]:
-    """The cells of lines that have as many each; none of prose, which has a blank behind marks."""
+    """The cells of lines that all have as many; none of prose, which has a blank behind marks."""
     raw = [*csv.reader(lines, delimiter=mark)]
     as_many = len(raw) > MIN_ROWS and len({*map(len, raw)}) == 1 and len(raw[0]) > 1
     prose = mark in ",;" and all(each[:1] == " " for row in raw for each in row[1:])

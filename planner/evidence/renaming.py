@@ -10,8 +10,8 @@ from planner.evidence.words import INTO_NAME, OUT_OF_NAME, tokens
 
 
 def renames(text: str, written: str, asked: set[str]) -> dict[str, str]:
-    """The definitions that have another name in what was written, from each name to the new one,
-    where both are among those that were asked for. Whatever uses such a name has to follow."""
+    """The definitions that have another name in what was written, by their old names, where both
+    are asked for."""
     before, after = (
         [found[0] for line in split_lines(each) if (found := defined_in(line))]
         for each in (text, written)
@@ -31,8 +31,8 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
 
 
 def foreign(path: str, text: str, names: Mapping[str, str], used: str) -> list[str]:
-    """Where names that a file defines by themselves are used as parts of something that its path
-    does not name: `json.load` may be another one than `load`."""
+    """The uses of a file's names as parts of something that its path does not name: `json.load` may
+    be another one than `load`."""
     lines = ((line, defined_in(line)) for line in split_lines(text))
     own = {found[0] for line, found in lines if found and not indentation(line)} & names.keys()
     if not own:
@@ -43,8 +43,8 @@ def foreign(path: str, text: str, names: Mapping[str, str], used: str) -> list[s
 
 
 def uses(text: str, names: Mapping[str, str], changed: Sequence[Change]) -> list[Change]:
-    """The changes that put new names in the place of old ones, wherever these stand in a file, but
-    for the lines that are changed already."""
+    """The changes that put new names in the place of old ones, in lines that are not changed
+    yet."""
     taken = {number for each in changed for number in range(each.first, each.last)}
     new = ((number, line, renamed(line, names)) for number, line in enumerate(split_lines(text)))
     return [
