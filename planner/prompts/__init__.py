@@ -1,10 +1,9 @@
 """The prompts: texts as files beside this one, filled in from the run's state (`texts`).
 
-Everything is rendered from the state, and what is rendered only grows within a step: a model
-server keeps the longest common prefix of two prompts, so nothing that changes stands before
-something that stays. All roles share the messages up to their last one. Where it would outgrow the
-context, the past is put in short (`ContextCompressed`) and it grows on from there. Rewriting a file
-and planning an action begin with system prompts of their own.
+Nothing that changes stands before something that stays, since a model server keeps the longest
+common prefix of two prompts. All roles share the messages up to their last one. A prompt only
+grows, until it would outgrow the context and the past is put in short (`ContextCompressed`).
+Rewriting a file and planning an action have system prompts of their own.
 """
 
 import math
@@ -62,8 +61,8 @@ class Prompts:
         """Results as they stand in prompts, by all that they depend on."""
 
     def conversation(self, state: RunState, question: str, role: Role = "decide") -> list[Message]:
-        """Everything so far, and a question. It stands with the newest result if nothing was asked
-        about that yet. A result is read `again` as if nothing had been said of it."""
+        """Everything so far, and a question, which stands with the newest result if nothing was
+        asked about that yet. A result is read `again` as if nothing had been said of it."""
         if role == "rewrite":  # what the run's own prompt says of JSON and searches is in the way
             own: Message = {"role": "system", "content": fill("system_rewrite")}
             return harmless([own, user(question)])
@@ -122,16 +121,16 @@ class Prompts:
 
     @staticmethod
     def _left_out(state: RunState, iteration: Iteration, call: ModelCalled, role: Role) -> bool:
-        """Whether a question and its reply do not stand in the prompt: for another reading those
-        about the newest result, and tries at an answer from passages when there are newer ones."""
+        """Whether a question and its reply do not stand in the prompt: those about the newest
+        result in another reading of it, and tries at an answer from older passages."""
         if iteration is state.shown_iterations[-1]:
             return role == "again" or (role == "answer" and call.role in TRIES)
         superseded = iteration.gathered and iteration.part == len(state.parts) - 1
         return bool(superseded) and call.role in TRIES
 
     def _past(self, state: RunState) -> list[Message]:
-        """The past in short: completed steps and calls of the next one, a line each, and what that
-        step is, since the decision on it is no longer shown."""
+        """The past in short: completed steps and calls of the next one, a line each, and that
+        step."""
         shown = {each.number for each in state.shown_iterations}
         hinted = [each for each in state.steered if each.shown and each.iteration not in shown]
         said = [user(self._hints(hinted))] if hinted else []
@@ -223,8 +222,7 @@ class Prompts:
         return fill("request", known=joined(tools, before), prompt=opens.request.prompt)
 
     def _step_tools(self, step: Step) -> list[Message]:
-        """The tools that a step brought in. The message stays, before the step's own, when the
-        step is completed, so that the next prompt begins with the same."""
+        """The tools that a step brought in; the message stays when the step is completed."""
         listed = self._listed(f"step {step.number}", step.offered)
         return [user(listed)] if listed else []
 
@@ -233,7 +231,7 @@ class Prompts:
         return fill("tools_listed", purpose=purpose, tools=tools) if tools else ""
 
     def _result(self, state: RunState, iteration: Iteration, said: str, role: Role) -> str:
-        """The result of a call, with its arguments unless `said`, the reply before, has them. The
+        """The result of a call, with its arguments unless the reply before (`said`) has them. The
         first answer is read from the likeliest passages alone."""
         if iteration.gathered:
             passages = iteration.gathered.passages
