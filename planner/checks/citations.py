@@ -123,10 +123,7 @@ def _is_quoted(text: str, quotes: Sequence[str]) -> bool:
 
 def _telling(text: str, held: Sequence[str], quotes: Sequence[str]) -> list[str]:
     scores = [
-        (
-            row.strip(),
-            sum(holds(read, claim) for claim in held) + 2 * _is_quoted(row, quotes),
-        )
+        (row.strip(), sum(holds(read, claim) for claim in held) + 2 * _is_quoted(row, quotes))
         for row, read in lines_as_read(text)
         if row.strip()
     ]
@@ -261,10 +258,6 @@ class Source:
         """The query of a list that found it, if one did."""
         return [self.made.arguments["sql"]] if self.made.by == "query" else []
 
-    @property
-    def head(self) -> str:
-        return self.tool or self.place
-
 
 def sources_of(state: RunState) -> Iterator[Source]:
     """Every passage shown and every result; first what queries found, then those with a quote."""
@@ -275,12 +268,7 @@ def sources_of(state: RunState) -> Iterator[Source]:
         elif iteration.by != "lookup" and iteration.succeeded:
             told = given(iteration) if iteration.changes else given_paths(iteration)
             found.append((iteration, "", "\n".join([*told, with_count(iteration.result)])))
-    found.sort(
-        key=lambda each: (
-            each[0].by != "query",
-            not _is_quoted(each[2], state.quotes),
-        )
-    )
+    found.sort(key=lambda each: (each[0].by != "query", not _is_quoted(each[2], state.quotes)))
     yield from (Source(number, *each) for number, each in enumerate(found))
 
 
@@ -332,7 +320,7 @@ class Subject:
         told: list[list[float]] = []
         names: dict[str, float] = {}
         for source, rows in zip(self.sources, own, strict=True):
-            head = self.words & {*words(source.head)}
+            head = self.words & {*words(source.tool or source.place)}
             told.append([])
             for number, (row, has) in enumerate(zip(source.rows, rows, strict=True)):
                 near = head.union(*rows[max(0, number - NEAR_ROWS) : number + NEAR_ROWS + 1])

@@ -5,15 +5,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from planner.checks.dates import (
-    DAY,
-    DAY_FIRST,
-    MONTH_FIRST,
-    ONE_WAY,
-    in_iso,
-    in_moment,
-    in_words,
-)
+from planner.checks.dates import DAY, DAY_FIRST, MONTH_FIRST, ONE_WAY, in_iso, in_moment, in_words
 from planner.evidence.words import (
     BETWEEN,
     INTO_NAME,
@@ -190,12 +182,8 @@ def in_all_readings(text: str) -> str:
 
 def _readings_of_line(line: str) -> str:
     *separated, spelled = readings(line)
-    apart_from_units = _QUANTITIES.sub(_units_apart, spelled)
-    return " ".join(dict.fromkeys([*separated, spelled, apart_from_units]))
-
-
-def _units_apart(quantities: re.Match[str]) -> str:
-    return re.sub(r"(?<=[A-Za-z])(?=\d)", " ", quantities[0])
+    by_unit = _QUANTITIES.sub(lambda each: re.sub(r"(?<=[A-Za-z])(?=\d)", " ", each[0]), spelled)
+    return " ".join(dict.fromkeys([*separated, spelled, by_unit]))
 
 
 def lines_as_read(text: str) -> Iterator[tuple[str, str]]:

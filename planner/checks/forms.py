@@ -8,7 +8,7 @@ from itertools import combinations, groupby
 
 from planner.checks.claims import COMPARISON, holds, is_number
 from planner.checks.dates import has_time, in_moment
-from planner.evidence.ranking import defined_in
+from planner.evidence.ranking import defined_name
 from planner.evidence.words import is_name, tokens
 from planner.text import NUMBERED, flat
 
@@ -87,9 +87,7 @@ def _written_otherwise(claim: str, text: str) -> bool:
         compared = all(each in having for each in COMPARISON.findall(claim))
         numbers = [each for each in parts if each.isdigit()]
         # `Client.close` looks like a file.
-        member = not is_path(claim) or parts[-1] in [
-            each[0] for each in map(defined_in, near) if each
-        ]
+        member = not is_path(claim) or parts[-1] in map(defined_name, near)
         if member and stand and compared and all(_beside(each, names, having) for each in numbers):
             return True
     return False

@@ -165,20 +165,15 @@ def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pattern(_: Any, pattern: str, value: Any, __: Schema) -> Iterator[jsonschema.ValidationError]:
-    if isinstance(value, str) and not _matches(pattern, value):
-        yield jsonschema.ValidationError(f"{value!r} does not match {pattern!r}")
-
-
-def _matches(pattern: str, value: str) -> bool:
     """By pydantic's engine, which takes linear time: `(a+)+$` never ends in Python's. A pattern
     that it does not know (look-around, back-references) is left to the tool."""
     try:
-        _matcher(pattern).validate_python(value)
+        if isinstance(value, str):
+            _matcher(pattern).validate_python(value)
     except ValidationError:
-        return False
+        yield jsonschema.ValidationError(f"{value!r} does not match {pattern!r}")
     except pydantic_core.SchemaError:
-        return True
-    return True
+        return
 
 
 @lru_cache(maxsize=256)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from planner.evidence.hits import Hit, as_passages
 from planner.evidence.passages import is_generated
-from planner.evidence.ranking import defined_in, ranked, weight
+from planner.evidence.ranking import defined_name, ranked, weight
 from planner.evidence.words import tokens
 
 REGION = 30
@@ -30,9 +30,9 @@ def defining_files(found: Sequence[Hit], names: set[str]) -> list[str]:
 def _definitions(found: Sequence[Hit], names: set[str]) -> set[tuple[str, str, bool]]:
     """Each file with a name that it defines, and whether it does so at its outermost level."""
     return {
-        (hit.path, name[0], not hit.text[:1].isspace())
+        (hit.path, name, not hit.text[:1].isspace())
         for hit in found
-        if (name := defined_in(hit.text)) and name[0] in names
+        if (name := defined_name(hit.text)) in names
     }
 
 

@@ -56,7 +56,9 @@ def query(tables: Sequence[Table], sql: str) -> Sequence[Row]:
             values = ", ".join("?" * len(each.columns))
             database.executemany(f"INSERT INTO {each.name} VALUES ({values})", each.rows)
         database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_LENGTH)
-        database.set_authorizer(_only_reads)
+        database.set_authorizer(
+            lambda action, *_: sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
+        )
         steps = iter(range(MAX_STEPS // STEPS_AT_ONCE))
         database.set_progress_handler(lambda: next(steps, None) is None, STEPS_AT_ONCE)
         try:
@@ -135,7 +137,3 @@ def _declared(column: Column) -> str:
 
 def _rounded(value: Value) -> Value:
     return round(value, DECIMALS) if isinstance(value, float) else value
-
-
-def _only_reads(action: int, *_: str | None) -> int:
-    return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY

@@ -230,10 +230,8 @@ def defined(passage: Passage) -> dict[str, int]:
 
 def _is_key(passage: Passage, line: str) -> bool:
     """Whether a line stands within keys alone: a field of a class says little by itself."""
-    lines = passage.text.splitlines()
-    inside = [*passage.heading.splitlines(), *around(lines, lines.index(line))]
-    within = filter(None, map(defined_in, inside))
-    return not is_local(passage, line) and all(position == 0 for _, position in within)
+    inside = filter(None, map(defined_in, _within(passage, line)))
+    return not is_local(passage, line) and all(position == 0 for _, position in inside)
 
 
 def indentation(line: str) -> int:
@@ -243,18 +241,29 @@ def indentation(line: str) -> int:
 
 def heads(passage: Passage) -> set[str]:
     """The names of what a passage stands within."""
-    return {name[0] for line in passage.heading.splitlines() if (name := defined_in(line))}
+    return {*filter(None, map(defined_name, passage.heading.splitlines()))}
 
 
 def is_local(passage: Passage, line: str) -> bool:
     """Whether a line of a passage stands within a function, as far as can be seen: within what has
     parameters, and is no class with its bases. An indented line of which nothing is known is taken
     for local."""
-    lines = passage.text.splitlines()
-    inside = [*passage.heading.splitlines(), *around(lines, lines.index(line))]
+    inside = _within(passage, line)
     if not inside:
         return line[:1].isspace()
     return any("(" in each and not re.match(r"\s*(?:\w+ )*class\b", each) for each in inside)
+
+
+def _within(passage: Passage, line: str | int) -> list[str]:
+    """What a line of a passage, or its number from 0, stands within, from the outermost on."""
+    lines = passage.text.splitlines()
+    number = lines.index(line) if isinstance(line, str) else line
+    return [*passage.heading.splitlines(), *around(lines, number)]
+
+
+def defined_name(line: str) -> str | None:
+    found = defined_in(line)
+    return found[0] if found else None
 
 
 @lru_cache(maxsize=100_000)
@@ -330,15 +339,15 @@ def _is_defined(before: str, after: str, behind: bool) -> bool:
 def defining_line(passage: Passage, name: str) -> Passage:
     """The line of a passage that defines a name."""
     lines = passage.text.splitlines()
-    defining = (n for n, line in enumerate(lines) if (own := defined_in(line)) and own[0] == name)
-    return related(_line(passage, lines, next(defining, 0)), {name})
+    defining = (number for number, line in enumerate(lines) if defined_name(line) == name)
+    return _line(passage, next(defining, 0), {name})
 
 
 def lines_with(passage: Passage, names: set[str]) -> list[Passage]:
     """The lines of a passage that have one of the names, with what each is to them."""
     lines = passage.text.splitlines() if any(name in passage.text for name in names) else []
     found = [number for number, line in enumerate(lines) if names & {*tokens(line)}]
-    return [related(_line(passage, lines, number), names) for number in found]
+    return [_line(passage, number, names) for number in found]
 
 
 def related(passage: Passage, names: set[str]) -> Passage:
@@ -355,28 +364,23 @@ def related(passage: Passage, names: set[str]) -> Passage:
 
 def user(passage: Passage, number: int) -> str | None:
     """The innermost definition in which one of a passage's lines stands, counted from 0."""
-    inside = [*passage.heading.splitlines(), *around(passage.text.splitlines(), number)]
-    return next((each[0] for line in reversed(inside) if (each := defined_in(line))), None)
+    return next(filter(None, map(defined_name, reversed(_within(passage, number)))), None)
 
 
-def _line(passage: Passage, lines: Sequence[str], number: int) -> Passage:
-    """One of a passage's lines, counted from 0."""
-    return passage.model_copy(
-        update={
-            "first": passage.first + number,
-            "last": passage.first + number,
-            "text": lines[number],
-            "heading": "\n".join([*passage.heading.splitlines(), *around(lines, number)][:2]),
-        }
-    )
+def _line(passage: Passage, number: int, names: set[str]) -> Passage:
+    """One of a passage's lines, counted from 0, with what it is to these names."""
+    at, text = passage.first + number, passage.text.splitlines()[number]
+    heading = "\n".join(_within(passage, number)[:2])
+    line = {"first": at, "last": at, "text": text, "heading": heading}
+    return related(passage.model_copy(update=line), names)
 
 
 def _document(passage: Passage) -> Counter[str]:
     bag = Counter(words(f"{passage.text}\n{passage.heading}"))
     for word in words(passage.source):
         bag[word] += PATH_WEIGHT
-    names = (name[0] for line in passage.text.splitlines() if (name := defined_in(line)))
-    for word in (word for name in names for word in words(name)):
+    names = filter(None, map(defined_name, passage.text.splitlines()))
+    for word in words(" ".join(names)):
         bag[word] += DEFINED_WEIGHT - 1
     return bag
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from planner.evidence.passages import split_lines
-from planner.evidence.ranking import defined_in, indentation
+from planner.evidence.ranking import defined_name, indentation
 from planner.evidence.rewriting import Change
 from planner.evidence.words import INTO_NAME, OUT_OF_NAME, tokens
 
@@ -12,10 +12,7 @@ from planner.evidence.words import INTO_NAME, OUT_OF_NAME, tokens
 def renames(text: str, written: str, asked: set[str]) -> dict[str, str]:
     """The definitions that have another name in what was written, by their old names, where both
     are asked for."""
-    before, after = (
-        [found[0] for line in split_lines(each) if (found := defined_in(line))]
-        for each in (text, written)
-    )
+    before, after = ([*map(defined_name, split_lines(each))] for each in (text, written))
     lost = [name for name in before if name in asked and name not in after]
     gained = [name for name in after if name in asked and name not in before]
     return dict(zip(lost, gained, strict=True)) if len(lost) == len(gained) else {}
@@ -33,8 +30,8 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
 def foreign(path: str, text: str, names: Mapping[str, str], used: str) -> list[str]:
     """The uses of a file's names as parts of something that its path does not name: `json.load` may
     be another one than `load`."""
-    lines = ((line, defined_in(line)) for line in split_lines(text))
-    own = {found[0] for line, found in lines if found and not indentation(line)} & names.keys()
+    outermost = (line for line in split_lines(text) if not indentation(line))
+    own = names.keys() & {*map(defined_name, outermost)}
     if not own:
         return []
     behind = rf"(\w+)(?:\.|::|->)(?:{'|'.join(map(re.escape, own))})(?!\w)"

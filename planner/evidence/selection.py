@@ -18,6 +18,7 @@ from planner.evidence.ranking import (
     Alike,
     defined,
     defined_in,
+    defined_name,
     defining_line,
     followed,
     heads,
@@ -258,9 +259,7 @@ def _uses(passages: Sequence[Passage], name: str) -> str:
     }
     if len(lines) == 1:
         return f"no use of {name} was found"
-    defining = {
-        at for at, (line, _) in lines.items() if (own := defined_in(line)) and own[0] == name
-    }
+    defining = {at for at, (line, _) in lines.items() if defined_name(line) == name}
     if len({lines[at][1] for at in defining}) > 1:
         return ""
     uses = [at for at in lines if at not in defining]

@@ -129,7 +129,11 @@ def unseen(
                 not (tool and _has_meaning(tool, argument, value))
                 and _has_no_source(value, seen, numbers, known_only=is_id(name))
             )
-            or (_PLACE_ARGUMENT.search(name) and _is_unknown(value, seen))
+            or (
+                _PLACE_ARGUMENT.search(name)
+                and isinstance(value, str)
+                and not _stands(value.strip("#@ "), seen)
+            )
         ]
     return guesses
 
@@ -227,10 +231,6 @@ def _stands(value: str, text: str) -> bool:
     grouped = "[ .()-]{0,2}".join(map(re.escape, value))
     whole = rf"(?<!\w)(?<!\d[ -]){grouped}(?!\w|[ -]\d)"
     return re.search(whole, apart(text), re.IGNORECASE) is not None
-
-
-def _is_unknown(value: Any, seen: str) -> bool:
-    return isinstance(value, str) and not _stands(value.strip("#@ "), seen)
 
 
 def mentioned(names: Iterable[str], state: RunState) -> set[str]:
