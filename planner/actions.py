@@ -150,7 +150,6 @@ def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> 
     if iteration.mode == "deep" and not last:
         after = state.iterations[iteration.number + 1]
         planning = f"{after.tool}: {after.prompt}"
-    test = f"{iteration.tool}: {iteration.prompt}"
     return Action(
         iteration=iteration.number,
         step=iteration.step,
@@ -179,7 +178,7 @@ def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> 
         ],
         synthesis=ended.notes if ended else "",
         progress=progress,
-        hypothesis=Hypothesis(belief=before.belief, test=test)
+        hypothesis=Hypothesis(belief=before.belief, test=f"{iteration.tool}: {iteration.prompt}")
         if before and before.belief
         else Hypothesis(),
     )

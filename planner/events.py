@@ -61,7 +61,6 @@ class BaseEvent(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     at: float = Field(default_factory=time.time)
-    """Seconds since the epoch."""
 
 
 class RunStarted(BaseEvent):
@@ -79,8 +78,6 @@ class RunStarted(BaseEvent):
 
 
 class ModelCalled(BaseEvent):
-    """One entry of the ledger."""
-
     type: Literal["model_called"] = "model_called"
     role: Role
     model: str
@@ -177,8 +174,6 @@ class ApprovalAsked(BaseEvent):
 
 
 class ApprovalDecided(BaseEvent):
-    """The decision on that call."""
-
     type: Literal["approval_decided"] = "approval_decided"
     iteration: int
     tool: str

@@ -93,11 +93,14 @@ def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Sche
     return kept
 
 
-def unbounded(grammar: Schema) -> Schema:
-    """A grammar without our bounds on texts and lists; those of the schema are checked
-    afterwards."""
+def unbounded(grammar: Any) -> Any:
+    """A grammar without our bounds on texts and lists; the schema's own are checked afterwards."""
+    if isinstance(grammar, list):
+        return [unbounded(each) for each in grammar]
+    if not isinstance(grammar, dict):
+        return grammar
     bounds = (("maxLength", MAX_STRING_CHARS), ("maxItems", MAX_ITEMS))
-    return {key: _unbounded(each) for key, each in grammar.items() if (key, each) not in bounds}
+    return {key: unbounded(each) for key, each in grammar.items() if (key, each) not in bounds}
 
 
 def reaches_bound(value: Any) -> bool:
@@ -110,12 +113,6 @@ def reaches_bound(value: Any) -> bool:
         case dict():
             return any(map(reaches_bound, value.values()))
     return False
-
-
-def _unbounded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_unbounded(each) for each in value]
-    return unbounded(value) if isinstance(value, dict) else value
 
 
 def resolve(reference: str, root: Schema) -> Any:

@@ -107,15 +107,11 @@ class FileTools(Wire):
 
 
 class Call(Wire):
-    """A tool call to be made; its arguments are written in a call of their own."""
-
     prompt: str = ""
     tool: str
 
 
 class Selection(Wire):
-    """The choice of a tool; None when no tool is needed."""
-
     tool: str | None
 
 

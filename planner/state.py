@@ -15,8 +15,6 @@ Status = Literal["running"] | events.FinalStatus
 
 @dataclass
 class Iteration:
-    """One tool call and the decision on it."""
-
     number: int
     """From 0, over the whole run."""
     step: int
@@ -47,7 +45,6 @@ class Iteration:
     exchange: list[events.ModelCalled] = field(default_factory=list)
     """What a model was asked about the result, and what it replied."""
     mode: Mode = "fast"
-    """How the decision on the result was requested."""
     assessment: str = ""
     belief: str = ""
     critique: str = ""
@@ -95,7 +92,6 @@ def plain(objective: str) -> str:
 
 
 def skipped(said: Sequence[Steering]) -> set[str]:
-    """The steps that the user does not want, `plain`."""
     return {plain(step) for each in said for step in each.skip}
 
 
@@ -106,7 +102,6 @@ def wanted_first(said: Sequence[Steering]) -> list[str]:
 
 
 def steered(later_steps: Sequence[str], said: Sequence[Steering]) -> list[str]:
-    """Later steps as the user wants them."""
     out, first = skipped(said), wanted_first(said)
     kept = [step for step in later_steps if plain(step) not in out]
     return sorted(
@@ -123,7 +118,6 @@ class Steered:
     """The later steps, if it changed them."""
     offered: list[str] = field(default_factory=list)
     shown: bool = False
-    """Whether the models have seen it."""
 
 
 @dataclass
@@ -165,8 +159,6 @@ def _item(asked: RunRequest, event: events.ItemStarted) -> RunRequest:
 
 @dataclass
 class Asked:
-    """A question of an upstream."""
-
     question: events.QuestionAsked
     answer: events.QuestionAnswered | None = None
     """None while the person is waited for."""
@@ -290,12 +282,10 @@ class RunState:
 
     @property
     def steering(self) -> list[Steering]:
-        """All steering of the run, taken or not."""
         return [*self.said, *self.waiting]
 
     @property
     def said(self) -> list[Steering]:
-        """The steering that is in effect."""
         return [each.said for each in self.steered]
 
     @property
@@ -376,7 +366,6 @@ class RunState:
 
     @property
     def newest_prompt(self) -> int:
-        """Tokens of the newest prompt and its reply."""
         if not self.ledger:
             return 0
         return self.ledger[-1].prompt_tokens + self.ledger[-1].generated_tokens

@@ -4,7 +4,7 @@ The planner knows no MCP: `server.upstreams.pool` implements `ToolPool` over MCP
 may implement it over a dictionary.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -47,8 +47,6 @@ def strictest(*policies: Policy) -> Policy:
 
 
 class Outcome(StrEnum):
-    """How a tool call ended."""
-
     SUCCESS = "SUCCESS"
     FAILURE = "FAILURE"
     """The tool itself returned an error."""
@@ -127,7 +125,6 @@ class ToolSpec(Roles):
 
     @property
     def bare_name(self) -> str:
-        """The name that its upstream has for it."""
         return self.name.removeprefix(f"{self.upstream}.")
 
     @property
@@ -197,19 +194,14 @@ asked."""
 
 
 class Approval(BaseModel, frozen=True):
-    """The decision on the call of a tool that is not read-only."""
-
     approved: bool
     by: DecidedBy
     reason: str
 
 
-class Approver(Protocol):
-    """Decides on calls of tools that are not read-only."""
-
-    async def __call__(self, tool: ToolSpec, arguments: Arguments) -> Approval:
-        """Decide on one call with exactly these arguments, which include the operator's. It may
-        wait for a person, and gets one call of a run at a time."""
+Approver = Callable[[ToolSpec, Arguments], Awaitable[Approval]]
+"""Decides on the call of a tool that is not read-only, with exactly these arguments, which include
+the operator's. It may wait for a person, and gets one call of a run at a time."""
 
 
 async def refuse(tool: ToolSpec, arguments: Arguments) -> Approval:
@@ -218,8 +210,6 @@ async def refuse(tool: ToolSpec, arguments: Arguments) -> Approval:
 
 
 class ToolPool(Protocol):
-    """The tools a run may use."""
-
     def tools(self) -> Sequence[ToolSpec]:
         """Every tool that there is now, those with the highest priority first."""
 

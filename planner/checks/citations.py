@@ -77,7 +77,6 @@ class Evidence(BaseModel, frozen=True):
     claims: list[str]
     """What of the answer stands in it."""
     lines: list[str]
-    """The lines it stands in."""
 
 
 def evidence(state: RunState) -> list[Evidence]:
@@ -222,8 +221,6 @@ def said_by_one(state: RunState, answer: str, request: str, least: int) -> bool:
 
 @dataclass(frozen=True)
 class Source:
-    """A passage or a result."""
-
     number: int
     made: Iteration
     place: str
@@ -368,9 +365,6 @@ class Subject:
                 or 0 < told[line] >= LINE_SHARE * self.foremost
             ):
                 return True
+        enough = TELLING_SHARE / max(1, len(self.numbers)) * self.most
         rows = zip(source.rows, told, strict=True)
-        return any(self._enough(tells) for row, tells in rows if holds(row, claim))
-
-    def _enough(self, tells: float) -> bool:
-        share = TELLING_SHARE / max(1, len(self.numbers))
-        return tells > 0 and tells >= share * self.most
+        return any(tells >= enough and tells > 0 and holds(row, claim) for row, tells in rows)

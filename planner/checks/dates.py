@@ -21,13 +21,11 @@ DAY_FIRST = re.compile(r"(?<![\w/])(?P<d>\d{1,2})/(?P<m>\d{1,2})/(?P<y>[12]\d{3}
 MONTH_FIRST = re.compile(r"(?<![\w/])(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>[12]\d{3})(?![\w/])")
 """`12/5/2024`, which is 12 May or 5 December."""
 DAY = re.compile(r"(?<!\d)[12]\d{3}-\d{2}-\d{2}(?!\d)")
-"""A date in ISO 8601."""
 _TAKES_DAY = re.compile(
     rf'"format": "date(?:-time)?"|"(?:\w*_)?date": {{|"\w*Date": {{|{DAY.pattern}'
     r"|\bISO[- ]?8601|\bISO[- ](?:date|time|format|string)|\bRFC[- ]?3339"
 )
 YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
-"""What is likely a year."""
 _DIRECTIVES = {"YYYY": "%Y", "DD": "%d", "HH": "%H", "SS": "%S"}
 
 

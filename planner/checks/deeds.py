@@ -36,8 +36,7 @@ def invented(state: RunState, call: Iteration, known: str) -> bool:
 def _texts(arguments: Arguments) -> Iterator[list[str]]:
     for value in arguments.values():
         for each in value if isinstance(value, list) else [value]:
-            texts = strings(each)
-            yield [text for text in texts if not (is_number(text) or is_date(text))]
+            yield [text for text in strings(each) if not (is_number(text) or is_date(text))]
 
 
 def related(state: RunState, answer: str, known: str) -> str:

@@ -36,10 +36,9 @@ def is_path(text: str) -> bool:
 
 def in_another_form(claim: str, answer: str, text: str, held: Sequence[str]) -> bool:
     """Whether a text has a claim of an answer in another form; `held`: what it has as it is."""
-    if is_number(claim) and (_follows(claim, answer, held) or _rounded(claim, text)):
-        return True
     return bool(
-        _spelled_otherwise(claim, answer, text)
+        (is_number(claim) and (_follows(claim, answer, held) or _rounded(claim, text)))
+        or _spelled_otherwise(claim, answer, text)
         or _one_or_the_other(claim, text)
         or _written_otherwise(claim, text)
         or (claim.isdigit() and in_moment(claim, answer, text))

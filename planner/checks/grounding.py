@@ -237,8 +237,8 @@ def in_own_words(state: RunState, answer: str) -> bool:
 
 def unsupported_data(state: RunState, answer: str, data: Any) -> list[str]:
     """What the answer's data claims beyond the answer, and nothing that was seen says."""
-    claimed = _unsaid(said(state, data), seen(state))
-    return [claim for claim in claimed if not holds(answer, claim)]
+    missing = _unsaid(said(state, data), seen(state))
+    return [claim for claim in missing if not holds(answer, claim)]
 
 
 def said(state: RunState, data: Any) -> str:
@@ -276,7 +276,6 @@ def queries(state: RunState) -> list[Iteration]:
 
 
 def query_written(state: RunState) -> bool:
-    """Whether queries of lists were written for the newest request."""
     return any(call.role == "query" for call in state.ledger[state.part.calls :])
 
 
@@ -337,7 +336,6 @@ def given_paths(call: Iteration) -> list[str]:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """The texts in a value of JSON."""
     return (each for _, each in leaves(value) if isinstance(each, str))
 
 

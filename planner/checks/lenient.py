@@ -87,7 +87,6 @@ def only(lines: Sequence[list[str]], keep: Callable[[str], bool]) -> list[list[s
 
 
 def text_of(lines: Sequence[list[str]]) -> str:
-    """The text of lines, each as its sentences."""
     return "\n".join(
         "".join(f"{each}{'' if each.endswith((*_WIDE,)) else ' '}" for each in line).rstrip(" ")
         for line in lines

@@ -92,8 +92,6 @@ def _fitting(value: Any, schema: Schema, called: str | None) -> Iterator[Any]:
     if _fits(shaped := _shaped(value, schema, called is None), schema, called):
         yield shaped
         return
-    if not isinstance(value, dict):
-        return
     around = dict(value)
     if any(each in value for each in _ARGUMENTS):  # a tool call
         named = around.pop("name", None)

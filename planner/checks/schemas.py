@@ -8,7 +8,6 @@ from planner.protocol import Mode, PlanFor
 MAX_CONCLUSION = 1200
 """Characters of an answer that a conclusion gives."""
 MAX_SQL = 300
-"""Characters of a query."""
 MAX_STEPS = 6
 """Steps of one plan; more can follow after these."""
 MAX_CALLS = 3
@@ -118,28 +117,17 @@ def iteration_decision(
     """`choice` is that of the next tool. `noted`: with notes also where the step goes on.
     `planned`: the next step is known, and need not be said again. In deep mode, every branch has
     three fields more: they are written first, and would rule out a branch without them."""
-    call = closed(prompt=text(240), tool=choice)
-    calls = several(call, most=MAX_CALLS)
+    calls = several(closed(prompt=text(240), tool=choice), most=MAX_CALLS)
     later_steps = {"type": "array", "items": text(120), "maxItems": 4}
     assessed: Schema = {}
     if mode == "deep":
         assessed = {"assessment": text(240), "belief": text(160), "critique": text(160)}
-    stay = {
-        **assessed,
-        "decision": {"const": "stay"},
-        "later_steps": later_steps,
-        **({"notes": text(MAX_STRING_CHARS)} if noted else {}),
-        "tool_calls": calls,
-    }
-    move_on = {
-        **assessed,
-        "decision": one_of(["move_on", "give_up"]),
-        "later_steps": later_steps,
-        "notes": text(MAX_STRING_CHARS),
-        "objective": text(160),
-        "tool_calls": calls,
-    }
-    conclusion = {**assessed, **conclude()["properties"]}
+    notes = {"notes": text(MAX_STRING_CHARS)}
+    goes_on = assessed | {"later_steps": later_steps, "tool_calls": calls}
+    stay = goes_on | {"decision": {"const": "stay"}} | (notes if noted else {})
+    ends = {"decision": one_of(["move_on", "give_up"]), "objective": text(160)}
+    move_on = goes_on | notes | ends
+    conclusion = assessed | conclude()["properties"]
     optional = {"later_steps", "objective"} if planned else {"later_steps"}
     return {
         "anyOf": [

@@ -14,7 +14,6 @@ from planner.state import Iteration
 from planner.text import flat
 
 NAME = "name"
-"""The column that has the things."""
 MAX_DETAIL_CHARS = 160
 """Characters of a value that is added to an answer."""
 MAX_WHOLE = 3

@@ -67,7 +67,6 @@ def split_lines(text: str) -> list[str]:
 
 
 def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
-    """The passages of a file, in their order."""
     lines = [_OTHER_ENDS.sub(" ", _readable(line)).rstrip() for line in split_lines(text)]
     marked = path.lower().endswith((".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc"))
     units = _sections(lines) if marked else _divided(_flat(tuple(lines)), 0, len(lines) - 1, ())

@@ -93,8 +93,7 @@ def unknown_last(sql: str) -> str:
 
 
 def _with_nulls_last(order: re.Match[str]) -> str:
-    terms = _terms(order["terms"])
-    last = (each if _LAST.search(each) else f"{each} NULLS LAST" for each in terms)
+    last = (each if _LAST.search(each) else f"{each} NULLS LAST" for each in _terms(order["terms"]))
     return order["by"] + ", ".join(last)
 
 

@@ -235,7 +235,6 @@ def _is_key(passage: Passage, line: str) -> bool:
 
 
 def indentation(line: str) -> int:
-    """In characters."""
     return len(line) - len(line.lstrip())
 
 
@@ -277,7 +276,8 @@ def defined_in(line: str) -> tuple[str, int] | None:
     line = _bare(line)
     if (macro := _MACRO.match(line)) and line.split()[0] not in _STATEMENTS:
         return macro[1] or macro[2], 1
-    opens = _opens(line)
+    opens = line.endswith("{")
+    opens = opens or (line.rstrip(";,").endswith("}") and _BODY.search(line) is not None)
     if opens and (kind := _KIND.match(line)):
         return kind[1], len(TOKEN.findall(line[: kind.start(1)]))
     opening: list[tuple[str, int]] = []
@@ -308,12 +308,6 @@ def _ends(before: str, name: str) -> bool:
     return shouted or not name[0].islower() or (first[0].islower() and not more)
 
 
-def _opens(line: str) -> bool:
-    """Whether a line opens a body, or holds one."""
-    closed = line.rstrip(";,").endswith("}") and _BODY.search(line) is not None
-    return closed or line.endswith("{")
-
-
 def _bare(line: str) -> str:
     """A line without what may stand around a name, and with `&` for what a type is made of."""
     line = _KEY.sub(r"\1\3:", _DO.sub(" {", line.rstrip()))
@@ -337,7 +331,6 @@ def _is_defined(before: str, after: str, behind: bool) -> bool:
 
 
 def defining_line(passage: Passage, name: str) -> Passage:
-    """The line of a passage that defines a name."""
     lines = passage.text.splitlines()
     defining = (number for number, line in enumerate(lines) if defined_name(line) == name)
     return _line(passage, next(defining, 0), {name})

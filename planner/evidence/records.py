@@ -261,10 +261,9 @@ def _cells(lines: Sequence[str], mark: str) -> Sequence[Sequence[str]]:
 def _has_names(table: Sequence[Sequence[Any]]) -> bool:
     """Whether the first row has names, and no values: a column has numbers below one without."""
     names, *rows = table
-    columns = zip(names, *rows, strict=False)
     return any(
         not re.search(r"\d", str(name)) and all(re.search(r"\d", str(each)) for each in below)
-        for name, *below in columns
+        for name, *below in zip(names, *rows, strict=False)
     )
 
 

@@ -19,7 +19,6 @@ def renames(text: str, written: str, asked: set[str]) -> dict[str, str]:
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
-    """The text with new names in the place of old ones."""
     if not names:
         return text
     either = "|".join(map(re.escape, names))

@@ -50,12 +50,10 @@ class Edit(NamedTuple):
 
     @property
     def lost(self) -> list[str]:
-        """The lines that are not there any more."""
         return [line for before, _ in self._changed for line in before]
 
     @property
     def added(self) -> list[str]:
-        """The lines that are new."""
         return [line for _, after in self._changed for line in after]
 
     @property
@@ -97,7 +95,6 @@ def parts(path: str, text: str, query: str, names: set[str]) -> list[Passage]:
 
 
 def whole(path: str, text: str) -> Passage:
-    """A file as one passage."""
     return Passage(source=path, first=1, last=len(split_lines(text)), text=text.rstrip())
 
 
@@ -366,7 +363,6 @@ def _is_twice(old: str, text: str) -> bool:
 
 
 def by_file(found: Sequence[Edit]) -> list[tuple[str, list[Edit]]]:
-    """The edits of each file together."""
     return [
         (path, [each for each in found if each.path == path])
         for path in dict.fromkeys(each.path for each in found)

@@ -119,7 +119,6 @@ class Ranking:
 
 
 def shown_whole(tools: Sequence[ToolSpec]) -> bool:
-    """Whether a pool is small enough to be shown whole."""
     return len(tools) <= MAX_SHOWN
 
 

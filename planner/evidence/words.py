@@ -94,7 +94,6 @@ def apart(text: str) -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """The words and names of a text as they are spelled."""
     return TOKEN.findall(text)
 
 
@@ -141,7 +140,6 @@ def says(text: str, name: str) -> bool:
 
 
 def asks(text: str) -> bool:
-    """Whether a text has a question mark."""
     return _QUESTION_MARK.search(text) is not None
 
 

@@ -194,8 +194,7 @@ class OllamaModel:
 
     async def _ask(self, request: ChatRequest, think: Think) -> Reply:
         messages = request.messages
-        options = {**self._options, "num_predict": request.max_tokens}
-        body = self._body(messages, options, think)
+        body = self._body(messages, self._options | {"num_predict": request.max_tokens}, think)
         if request.schema is not None:
             body["format"] = request.schema
         written = Written(request)

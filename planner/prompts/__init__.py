@@ -10,6 +10,7 @@ import math
 from collections.abc import Hashable, Sequence
 
 from planner.actions import actions, attempts
+from planner.checks.schemas import closed
 from planner.events import ALONE, TRIES, ModelCalled, Role
 from planner.evidence import context
 from planner.evidence.selection import likeliest
@@ -149,7 +150,10 @@ class Prompts:
         if steps:
             messages.append(user(fill("past_steps", steps="\n".join(lines[: len(steps)]))))
         for step in state.steps[len(state.steps_in_short) :][:1]:
-            messages.append(user(_current(step)))
+            later_steps = fenced("; ".join(step.later_steps)) or "none"
+            objective = fenced(step.objective)
+            text = fill("current", number=step.number, objective=objective, later_steps=later_steps)
+            messages.append(user(text))
         if calls:
             messages.append(user(fill("past_calls", calls="\n".join(lines[len(steps) :]))))
         return messages + said
@@ -169,23 +173,18 @@ class Prompts:
             name=context.SEE_MORE,
             upstream="",  # the planner's own
             description="Shows more lines of a result that was cut.",
-            input_schema={
-                "type": "object",
-                "properties": {
-                    "from_line": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "description": "The line to go on from, as the cut result says at its end.",
-                    },
-                    "iteration": {
-                        "type": "integer",
-                        "enum": list(cut),
-                        "description": "Whose result it is, as it says there.",
-                    },
+            input_schema=closed(
+                from_line={
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "The line to go on from, as the cut result says at its end.",
                 },
-                "required": ["from_line", "iteration"],
-                "additionalProperties": False,
-            },
+                iteration={
+                    "type": "integer",
+                    "enum": list(cut),
+                    "description": "Whose result it is, as it says there.",
+                },
+            ),
             safety=Safety.READ_ONLY,
         )
 
@@ -271,12 +270,3 @@ def _nothing(state: RunState, iteration: Iteration) -> str:
     if any(each.gathered and each.gathered.passages for each in earlier):
         return "(nothing besides what is shown above)"
     return "(nothing was found)"
-
-
-def _current(step: Step) -> str:
-    return fill(
-        "current",
-        number=step.number,
-        objective=fenced(step.objective),
-        later_steps=fenced("; ".join(step.later_steps)) or "none",
-    )

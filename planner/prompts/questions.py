@@ -61,12 +61,11 @@ def select_for_step(objective: str, tools: Sequence[str]) -> str:
 def select_to_find(
     state: RunState, tool: str, missing: Sequence[str], likely: Sequence[str]
 ) -> str:
-    said = fenced(", ".join(missing))
     return asked(
         "select_to_find",
         state,
         needs=tool,
-        missing=said,
+        missing=fenced(", ".join(missing)),
         likeliest=f" The likeliest: {', '.join(likely)}." if likely else "",
     )
 
@@ -98,8 +97,7 @@ def _today(state: RunState) -> str:
 def sql(state: RunState, tables: Sequence[str], problem: str) -> str:
     defined = fenced("\n".join(tables))
     wrong = fill("sql_again", problem=fenced(problem)) if problem else ""
-    question = asked("ask_sql", state, tables=defined)
-    return joined(question, wrong)
+    return joined(asked("ask_sql", state, tables=defined), wrong)
 
 
 def answer(state: RunState) -> str:
@@ -127,8 +125,7 @@ def edit_call(tool: ToolSpec) -> str:
 
 def on_passages(question: str, state: RunState, passages: Sequence[Passage]) -> str:
     """A question on these passages alone."""
-    shown = fenced("\n\n".join(map(passage, passages)))
-    return asked(question, state, passages=shown)
+    return asked(question, state, passages=fenced("\n\n".join(map(passage, passages))))
 
 
 def repair(state: RunState, problem: str) -> str:

@@ -42,7 +42,6 @@ class Seen(NamedTuple):
 
 
 def takes_path(name: str) -> bool:
-    """Whether an argument of this name takes the path of a file or a folder."""
     return _PATH_ARGUMENT.search(name) is not None
 
 

@@ -178,7 +178,6 @@ _ID_ARGUMENT = re.compile(
 
 
 def is_id(argument: str) -> bool:
-    """Whether an argument of this name takes an id."""
     return _ID_ARGUMENT.search(argument) is not None
 
 

@@ -96,11 +96,10 @@ def _distinct(tool: ToolSpec, arguments: Arguments, tries: Sequence[Arguments]) 
 
 def _everywhere(tool: ToolSpec, arguments: Arguments) -> Arguments:
     """The arguments without those that limit the call to some files."""
-    required = tool.required
     return {
         name: _top(value) if takes_path(name) else value
         for name, value in arguments.items()
-        if name in required or not (takes_path(name) or takes_mask(tool, name))
+        if name in tool.required or not (takes_path(name) or takes_mask(tool, name))
     }
 
 
