@@ -122,8 +122,7 @@ class BriefMade(BaseEvent):
     then: str = ""
     """The rest, with `[it]` for the answer to the first."""
     offered: list[str] = []
-    """The tools of a large pool that its words bring in; a request in another language may bring in
-    others."""
+    """The tools of a large pool that its words bring in, besides the request's own."""
 
 
 class ItemStarted(BaseEvent):

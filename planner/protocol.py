@@ -14,8 +14,7 @@ from planner.tools import Policy
 
 Goal = Literal["answer", "plan", "step", "conclude"]
 PlanFor = Literal["question", "action", "change"]
-"""What a plan does: find something out; look up what an action needs, and do it; or only make a
-change."""
+"""What a plan does: find out; look up what an action needs, and do it; or only a change."""
 Mode = Literal["fast", "deep"]
 """How much the model writes for a decision; `planner.actions.mode` chooses."""
 
@@ -36,8 +35,7 @@ class RunRequest(BaseModel, frozen=True, extra="forbid"):
     prompt: str
     """The user's question or task. The client's own system prompt never comes here."""
     said_before: str = ""
-    """The conversation up to the prompt, which is part of every prompt; nothing is looked up in
-    it."""
+    """The conversation up to the prompt, in which nothing is looked up."""
     goal: Goal = "answer"
     """`plan`: stop at the plan; `step`: one tool call and its notes; `conclude`: the answer from
     the steps before."""
@@ -99,8 +97,7 @@ class Brief(Wire):
 
 
 class FileTools(Wire):
-    """The tool that lists a project's files, and the one that shows a file's text; None where there
-    is no such tool."""
+    """The tool that lists a project's files, and the one that shows the text of one."""
 
     lists: str | None
     reads: str | None

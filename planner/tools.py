@@ -189,8 +189,7 @@ class UpstreamStatus(BaseModel):
 
 
 DecidedBy = Literal["policy", "person", "timeout", "no_way_to_ask"]
-"""Who approved or refused a call. `timeout`: nobody answered; `no_way_to_ask`: nobody could be
-asked."""
+"""Who decided on a call. `timeout`: nobody answered; `no_way_to_ask`: nobody could be asked."""
 
 
 class Approval(BaseModel, frozen=True):

@@ -352,8 +352,7 @@ class Subject:
         )
 
     def told(self, claim: str, source: Source) -> bool:
-        """Whether a passage or a result holds a claim; a number has to be in a row that says enough
-        of the subject."""
+        """Whether a source holds a claim; a number in a row that says enough of the subject."""
         if not is_value(claim) or source.query or source.made.changed:  # made for the request
             return holds(source.read, claim)
         told = self.telling[source.number]

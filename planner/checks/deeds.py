@@ -62,8 +62,7 @@ def changes(calls: Sequence[Iteration]) -> list[str]:
 
 
 def left_undone(calls: Sequence[Iteration], steps: Sequence[str]) -> str:
-    """Calls that did not succeed, with the reason, and steps that were not begun, below a
-    heading."""
+    """Calls that failed, with the reason, and steps that were not begun, below a heading."""
     if not (calls or steps):
         return ""
     failed = [

@@ -110,8 +110,7 @@ def _in_smaller_unit(number: str, text: str) -> bool:
 
 
 def _changed_by(number: float, state: RunState) -> bool:
-    """Whether a change was given a number that was read, plus or minus this one, or so many percent
-    of it."""
+    """Whether a change was given a read number plus or minus this one, or so many percent."""
     before = set(numbers_in("\n".join(each.result for each in chosen(state) if not each.changes)))
     made = [each for each in chosen(state) if each.changes]
     now = numbers_in("\n".join(text for each in made for text in given(each)))
@@ -161,8 +160,7 @@ def _unheld(answer: str, text: str) -> list[str]:
 
 
 def echoed(state: RunState, answer: str, calls: Sequence[Iteration] | None = None) -> list[str]:
-    """The words that an answer repeats of the request, or of what these calls were for, and that no
-    result has."""
+    """The words of the request, or of these calls, that an answer repeats and no result has."""
     asked = state.prompt
     if calls is not None:
         asked = "\n".join(f"{each.prompt}\n{each.arguments}" for each in calls)
@@ -242,8 +240,7 @@ def unsupported_data(state: RunState, answer: str, data: Any) -> list[str]:
 
 
 def said(state: RunState, data: Any) -> str:
-    """What data holds, as an answer would say it, one name or value a line, without what the
-    caller's schema names."""
+    """What data holds, as an answer would say it, without what the schema names; one a line."""
     schema = state.request.data_schema if state.request else None
     named = validation.named(schema or {})
     names = [("", name) for each in validation.objects(data) for name in each]
@@ -345,8 +342,7 @@ def gathered(state: RunState) -> list[str]:
 
 
 def seen(state: RunState) -> str:
-    """What was found and what the user said; not what a model planned, noted or looked for in
-    vain."""
+    """What was found and what the user said; not what a model planned or looked for in vain."""
     texts = [results(state), *(each for call in chosen(state) for each in _asked_for(call))]
     if state.started:
         texts += [state.user_words, state.started.listing or ""]

@@ -94,8 +94,7 @@ def text_of(lines: Sequence[list[str]]) -> str:
 
 
 def whole(text: str, longest: int, mark: str = "") -> str:
-    """A text; if a schema has cut it off at its `longest`, up to its last whole sentence, with this
-    mark for the rest."""
+    """A text; if it was cut off at its `longest`, up to its last whole sentence, with a mark."""
     if len(text) < longest:
         return text
     return f"{text_of(without_last(sentences_in(text)))} {mark}".rstrip()

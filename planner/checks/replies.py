@@ -233,8 +233,7 @@ def _in_prose(text: str) -> Iterator[Any]:
 
 
 def _as_json(text: str, start: int) -> tuple[str, int]:
-    """An object of Python or JavaScript that begins there, as JSON, and its end; 0 if it has
-    none."""
+    """An object of Python or JavaScript that begins there, as JSON, and its end, or 0."""
     parts: list[str] = []
     depth = 0
     for lexeme in _LEXEME.finditer(text, start):

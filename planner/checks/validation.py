@@ -24,8 +24,7 @@ from planner.text import flat
 MAX_DATA_SCHEMA_CHARS = 4000
 """Characters of a caller's schema as compact JSON; it is part of a prompt."""
 MAX_CHECKS = 20_000
-"""Keywords that are checked for one value. Definitions that each refer twice to the next one would
-never end."""
+"""Keywords that are checked for one value: definitions may refer to each other without end."""
 MAX_CHECK_DEPTH = 80
 """Keywords within keywords. Python's own bound might be reached in a Rust library, which panics."""
 UNUSABLE = (
@@ -133,8 +132,7 @@ def texts(grammar: Schema) -> list[str]:
 
 
 def problem(value: Any, schema: Schema) -> str | None:
-    """Why a value does not fit a stranger's schema, in one line; None if it fits. Other documents
-    are never fetched."""
+    """Why a value does not fit a stranger's schema, in one line. No document is fetched."""
     try:
         validator = _Bounded(_plain(schema), registry=REGISTRY)
         _checks.set(iter(range(MAX_CHECKS)))

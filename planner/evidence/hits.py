@@ -69,8 +69,7 @@ def _hit(path: str, line: str, text: str) -> Hit:
 
 
 def _beside(line: str, paths: set[str]) -> Hit | None:
-    """A line `path-11-text` beside a match, whose path it has: names of files hold such numbers
-    too."""
+    """A line `path-11-text` beside a match of its path: names of files have such numbers too."""
     for found in _BESIDE.finditer(line):
         if (path := line[: found.start()]) in paths:
             return _hit(path, found[1], line[found.end() + 1 :])

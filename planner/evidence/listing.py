@@ -90,8 +90,7 @@ def _paths(value: Any, folder: str, keys: dict[str, tuple[int, int]]) -> Iterato
 
 
 def _keys(value: Any) -> dict[str, tuple[int, int]]:
-    """How likely each key is that of names: how many of its texts look like paths, and how many
-    there are."""
+    """How likely each key is that of names: how many of its texts are paths, of how many."""
     texts: dict[str, set[str]] = defaultdict(set)
     for key, text in _texts(value):
         texts[key].add(text)

@@ -117,8 +117,7 @@ def passed_over(tables: Sequence[Table], sql: str, request: str) -> list[str]:
 
 
 def known_values(tables: Sequence[Table], sql: str) -> list[str]:
-    """The values of the columns that a query names, where these are few: `state is 'open' or
-    'closed'.`"""
+    """The few values of columns that a query names: `state is 'open' or 'closed'.`"""
     columns = [each for table in tables for each in table.columns if says(sql, each.name)]
     told = {each.name: few(each) for each in columns}
     return [f"{name} is {' or '.join(values)}." for name, values in told.items() if values]

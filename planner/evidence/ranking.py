@@ -109,8 +109,7 @@ NOT_COMPARED: Alike = MappingProxyType({})
 
 
 class BM25:
-    """Documents, scored by the words they share with a query: rare words more, long documents
-    less."""
+    """Documents, scored by the words of a query: rare words count more, long documents less."""
 
     SATURATION = 1.2
     LENGTH = 0.3

@@ -60,8 +60,7 @@ _PAGE = re.compile(
     r"(?i)^(?:page|limit|offset|skip|per_?page|page_?(?:size|number|index)|pagination|start_?at"
     r"|max_?results)$"
 )
-"""The names by which services say that a list goes on, how long all of it is, and which part it
-is."""
+"""How services say that a list goes on, how long all of it is, and which part it is."""
 _FURTHER = re.compile(
     r"(?i)cursor$|page_?token$|^starting_?after$"
     r"|^(?:page|offset|skip|page_?(?:number|index)|start_?(?:at|index))$"
@@ -156,8 +155,7 @@ def tells_of_whole(name: str) -> bool:
 
 
 def is_further(arguments: Mapping[str, Any]) -> bool:
-    """Whether a call asks for another part of a list than the first: the last page may not say
-    so."""
+    """Whether a call asks for another part than the first: the last page may not say so."""
     named = (str(each or "") for name, each in arguments.items() if _FURTHER.search(name))
     return any(each not in ("", "0", "1") for each in named)
 

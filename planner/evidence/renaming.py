@@ -10,8 +10,7 @@ from planner.evidence.words import INTO_NAME, OUT_OF_NAME, tokens
 
 
 def renames(text: str, written: str, asked: set[str]) -> dict[str, str]:
-    """The definitions that have another name in what was written, by their old names, where both
-    are asked for."""
+    """The definitions that got another name, by the old one, where both are asked for."""
     before, after = ([*map(defined_name, split_lines(each))] for each in (text, written))
     lost = [name for name in before if name in asked and name not in after]
     gained = [name for name in after if name in asked and name not in before]
@@ -39,8 +38,7 @@ def foreign(path: str, text: str, names: Mapping[str, str], used: str) -> list[s
 
 
 def uses(text: str, names: Mapping[str, str], changed: Sequence[Change]) -> list[Change]:
-    """The changes that put new names in the place of old ones, in lines that are not changed
-    yet."""
+    """The changes that put new names in the place of old ones, in lines that have no change."""
     taken = {number for each in changed for number in range(each.first, each.last)}
     new = ((number, line, renamed(line, names)) for number, line in enumerate(split_lines(text)))
     return [

@@ -127,8 +127,7 @@ def changes(text: str, part: Passage, written: str) -> list[Change]:
 
 
 def _edges(before: Sequence[str], after: Sequence[str]) -> list[Change]:
-    """The change that leaves out the first or last lines of a file, if they are few and nothing
-    else has changed."""
+    """The change that leaves out the first or last few lines of a file, if it is the only one."""
     plain, written = ([line.rstrip() for line in lines] for lines in (before, after))
     missing = len(plain) - len(written)
     if not 0 < missing <= min(MAX_EDGE, len(written)):
@@ -235,8 +234,7 @@ def _compared(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], l
 
 
 def _stands_elsewhere(plain: Sequence[str], gone: range, runs: Sequence[Sequence[str]]) -> bool:
-    """Whether lines that are gone were written in another place. An end such as `}` tells
-    nothing."""
+    """Whether lines that are gone were written elsewhere. An end such as `}` tells nothing."""
     moved = [*filter(None, (plain[number] for number in gone))]
     told = any(re.search(r"\w", line) and plain.count(line) == 1 for line in moved)
     together = "\n".join(["", *moved, ""])

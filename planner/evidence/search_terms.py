@@ -1,5 +1,4 @@
-"""What a text search looks for: the words of a question, and of what was asked to be searched for
-beside it."""
+"""What a text search looks for: the words of a question, and those to search for beside it."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -44,8 +44,7 @@ TOP = 2
 MAX_INSIDE = 4
 """Passages within what the question names, whose mentions are followed too."""
 MAX_FOLLOWED = 3
-"""Passages that define what they mention, shown directly after them; for a short answer, only the
-defining lines."""
+"""Passages, or lines for a short answer, that define what they mention, shown after them."""
 MAX_VALUES = 2
 """Lines that give a name of the question another name as its value."""
 MAX_WHOLE = 2500
@@ -57,8 +56,7 @@ MAX_USERS = 6
 MIN_SAME = 60
 """Characters of a text that says the same wherever it stands; a short line may not."""
 LIKELIEST = 1000
-"""Characters of the passages that are read first. From more, a small model often names something
-next to the answer."""
+"""Characters of what is read first. From more, a small model often names something else."""
 MAX_GAP = 3
 """Lines between two units of one definition, all of them blank."""
 

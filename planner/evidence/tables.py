@@ -160,8 +160,7 @@ def _scalar(value: Any) -> Value:
 
 
 def _column(name: str, values: Sequence[Value]) -> Column:
-    """A column of numbers, or of yes and no, if all of its values are so or missing; else of
-    texts."""
+    """A column of numbers, or of yes and no, if all its values are so or missing; else of texts."""
     texts = [None if each is None else whole(str(each)) for each in values]
     said = [each for each in texts if each and each.strip().lower() not in _MISSING]
     if said and all(each.lower() in FLAGS for each in said):
@@ -191,8 +190,7 @@ def _numbers(texts: Sequence[str]) -> dict[str, float]:
 
 
 def kinds(column: Column) -> set[str]:
-    """The values of a column, one by one where they are lists, if some of them repeat, and not all
-    are the same."""
+    """The values of a column, those of lists one by one, if some repeat and some differ."""
     values = [each for each in column.values if isinstance(each, str)]
     if len({*values}) == len(values) or {*column.values} == {*values[:1]}:
         return set()

@@ -68,8 +68,7 @@ class Ranking:
         return await self.likeliest(query, others, STEP_TOOLS) if others else []
 
     def for_hint(self, hint: str) -> list[str]:
-        """The names that a hint brings in, as for a step, but by their words alone, without
-        waiting."""
+        """The names that a hint brings in, by their words alone: it is taken without waiting."""
         if shown_whole(self.tools):
             return []
         return self._offered(hint, self._index.scores(words(hint)), STEP_TOOLS)

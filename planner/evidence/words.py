@@ -55,8 +55,7 @@ _MARKED = re.compile(
     r"|\b([^\W\d]\w*)\(|(?<=[)\]])\.([^\W\d]\w*)"
 )
 SHORT = 3
-"""Characters of the beginning of a word, or of a word in another script than the Latin one, that
-tell something."""
+"""Characters of a word's beginning, or of a word that is not in Latin letters, that tell much."""
 LONG = 4
 """Characters of a word that tells what a text is about; shorter ones are like "the"."""
 _english = Stemmer.Stemmer("english")
@@ -88,8 +87,7 @@ def is_unspaced(token: str) -> bool:
 
 @lru_cache(maxsize=64)
 def apart(text: str) -> str:
-    """The text with `BETWEEN` between a name or number and a word right beside it in another
-    script."""
+    """The text with `BETWEEN` between a name or number and a word of another script beside it."""
     return text if text.isascii() else _BESIDE.sub(BETWEEN, text)
 
 
@@ -108,8 +106,7 @@ def parts(text: str) -> list[str]:
 
 
 def words(text: str) -> Iterator[str]:
-    """The words of a text, lower case and stemmed; of a name such as `maxRetries` the whole and its
-    parts."""
+    """The words of a text, lower case and stemmed; of `maxRetries` also the whole."""
     for token in TOKEN.findall(text):
         yield from _words(token)
 

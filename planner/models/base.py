@@ -105,8 +105,7 @@ class Written:
 
     @property
     def text(self) -> str:
-        """The text; without one, an object that was thought: some servers hold thoughts to the
-        schema."""
+        """The text, or else an object that was thought: some servers hold thoughts to a schema."""
         said = "".join(self._text)
         if self._request.schema is None or said.strip():
             return said

@@ -109,8 +109,7 @@ class EmbeddedModel:
         self._worker: _Worker | None = None
 
     async def load(self) -> None:
-        """Start the worker and load the model, if that has not happened yet. Raises
-        `ModelUnavailable`."""
+        """Start the worker and load the model, if need be. Raises `ModelUnavailable`."""
         async with self._lock:
             await self._running()
 

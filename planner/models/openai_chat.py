@@ -216,8 +216,7 @@ class OpenAIClient(http.ServerClient):
         )
 
     def _refusal(self, error: Any, status: int | None, name: str) -> Exception:
-        """The exception for an error that the server reports, with an HTTP status or in a stream
-        (None)."""
+        """The exception for an error of the server, with an HTTP status or in a stream (None)."""
         said = http.innermost(error)
         if self._key:
             said = said.replace(self._key, _HIDDEN)

@@ -43,8 +43,7 @@ OUTCOMES = {
     Outcome.TIMEOUT: "nothing in time",
 }
 RESULT_CHARACTERS = 1800
-"""Characters of one tool result in a prompt: some 500 tokens, 15 s for a 1.5B model on two
-cores."""
+"""Characters of a tool result: some 500 tokens, 15 s for a 1.5B model on two cores."""
 BEFORE_ACTING: Sequence[Role] = ("brief", "files", "example")
 """What is asked of an action before it is planned, on the prompt that reads the request."""
 PAST_RESULTS = 4
@@ -130,8 +129,7 @@ class Prompts:
         return bool(superseded) and call.role in TRIES
 
     def _past(self, state: RunState) -> list[Message]:
-        """The past in short: completed steps and calls of the next one, a line each, and that
-        step."""
+        """The past in short: completed steps and the calls of the next one, and that step."""
         shown = {each.number for each in state.shown_iterations}
         hinted = [each for each in state.steered if each.shown and each.iteration not in shown]
         said = [user(self._hints(hinted))] if hinted else []

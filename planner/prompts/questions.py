@@ -47,8 +47,7 @@ def select(state: RunState) -> str:
 
 
 def _asked_first(state: RunState, question: str) -> str:
-    """The first question about a request. The first request of a run comes before it; any later one
-    is part of it."""
+    """The first question about a request, with the request if it does not open the prompt."""
     if state.part is state.opens:
         return question
     return joined(asked("next_request", state), question)

@@ -138,8 +138,7 @@ def passage(each: Passage) -> str:
 
 
 def without_notes(answer: str, passages: Sequence[Passage]) -> str:
-    """The answer without the brackets behind a passage's place: small models copy the whole
-    line."""
+    """The answer without the brackets behind passages' places, which small models copy."""
     for note in {re.escape(note) for each in passages if (note := each.relation or each.inside)}:
         answer = re.sub(rf"(:\d+(?:-\d+)?) \({note}[^()\n]*\)", r"\1", answer)
     return answer

@@ -35,8 +35,7 @@ class Seen(NamedTuple):
     texts: Sequence[str] = ()
 
     def holds(self, path: str) -> bool:
-        """Whether a path stands in a text, though it may not look like one: `Sent`,
-        `Dockerfile`."""
+        """Whether a path stands in a text; it may not look like one: `Sent`, `Dockerfile`."""
         whole = rf"(?<![\w./\\@+-]){re.escape(apart(path))}(?![\w/\\@+-]|\.\w)"
         return any(path in text and re.search(whole, apart(text)) for text in self.texts)
 
@@ -80,8 +79,7 @@ def _paths(text: str) -> tuple[str, ...]:
 
 
 def corrected_paths(arguments: Arguments, tool: ToolSpec, seen: Seen) -> Corrected:
-    """Replace a path that was never seen by the nearest one that was; without one, leave out an
-    optional path."""
+    """Replace a path that was never seen by the nearest one, or leave out an optional one."""
     corrected, changes = dict(arguments), []
     spelled: dict[str, str] = {}
     for each in seen.paths:
@@ -120,8 +118,8 @@ def _is_choice(tool: ToolSpec, name: str, value: str) -> bool:
 
 
 def _joined(path: str, known: Container[str], seen: Seen) -> bool:
-    """Whether a path from the root is a folder that was seen and a known path within it, which
-    tools may return without the folder."""
+    """Whether a path from the root is a folder that was seen and a known path within it: some tools
+    take only such paths, and others return none."""
     return any(
         path.removeprefix(f"{folder}/") in known and seen.holds(f"/{folder}")
         for folder in _parents(path)

@@ -50,8 +50,7 @@ def known(state: RunState, iteration: Iteration) -> bool:
 
 
 def not_again(state: RunState, tool: ToolSpec, arguments: Arguments) -> str | None:
-    """Why a change is neither requested nor made again: it was refused, or its effect is
-    unknown."""
+    """Why a change is not requested or made again: it was refused, or its effect is unknown."""
     for iteration in state.iterations:
         if not made(iteration, tool, arguments):
             continue

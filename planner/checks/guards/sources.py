@@ -98,8 +98,7 @@ def said(state: RunState) -> str:
 
 
 def found_by(call: Iteration) -> str:
-    """The result of a call without what the call looked for: "no transfer of 798.0" does not say
-    that there is one."""
+    """The result of a call without what the call looked for, which "no transfer of 798.0" names."""
     result = apart(readable(call.result))
     numbers = [str(each) for each in call.arguments.values() if type(each) in (int, float)]
     for value in [*strings(call.arguments), *numbers]:
@@ -221,8 +220,7 @@ def is_date(value: str) -> bool:
 
 
 def _stands(value: str, text: str) -> bool:
-    """Whether a value stands in a text as a whole, in any case; a long code may stand there in
-    groups."""
+    """Whether a text has a value as a whole, in any case; a long code may stand in groups."""
     if holds(text.casefold(), value.casefold()):
         return True
     if not _LONG_CODE.fullmatch(value):

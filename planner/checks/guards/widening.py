@@ -64,8 +64,7 @@ def in_fewer_words(tool: ToolSpec, arguments: Arguments) -> list[Arguments]:
 
 @lru_cache(maxsize=RESULTS_KEPT)
 def items(result: str) -> tuple[str, ...]:
-    """The items of a list of short texts, in JSON or one on a line, maybe behind a heading; empty
-    for anything else."""
+    """The items of a list of short texts, in JSON or one on a line, maybe behind a heading."""
     read = value_of(result)
     if isinstance(read, dict) and len(read) == 1:
         [read] = read.values()
