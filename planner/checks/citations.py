@@ -51,7 +51,7 @@ BY_NAME = 0.8
 """The share of what one row says of a subject that counts for all rows with the same name."""
 TELLING_SHARE = 0.5
 """A row proves its number if it says at least this share of what the most telling row with a number
-says (docs/experiments.md, "Numbers for another reason"). The numbers of an answer divide it."""
+says (docs/experiments.md, "Numbers for another reason"). Several numbers of an answer share it."""
 MIN_BARE = 2
 """Answers that are nothing but a number, for it to count as a guess."""
 SAID_SHARE = 0.5

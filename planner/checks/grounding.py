@@ -169,8 +169,8 @@ def echoed(state: RunState, answer: str, calls: Sequence[Iteration] | None = Non
 
 
 def only_of_request(state: RunState, answer: str) -> bool:
-    """Whether all names and numbers of an answer are the request's, and no result has one of them:
-    `MAX_SIZE is 90` for "set the max size to 90"."""
+    """Whether all names and numbers of an answer are the request's, and one of them is in no
+    result: `MAX_SIZE is 90` for "set the max size to 90"."""
     asked = state.prompt
     own = {*words(asked)}
     new = [claim for claim in beyond(answer, asked) if not own.issuperset(_parts(claim))]

@@ -52,8 +52,8 @@ _COUNTED = re.compile(r"\[.*\]\n[ \t]*")
 _COMMENT = "/*"
 """What a block comment begins with, in most languages."""
 _NOTE = re.compile(r"\s*+(?:(?:/[/*]+!?|--+(?=[\s|]|$)|#(?![#\[]|[\w-]+\W*$)[:!]?)(<|\s*\^)?)")
-"""A comment, or a directive such as `#pragma`, which leads to what stands below it; `///<` and `--
-^` tell of what stands before. A `#name` alone is none, as in CSS."""
+"""A comment, or a directive such as `#pragma`, which leads to what stands below it; `///<` and
+`-- ^` tell of what stands before. A `#name` alone is none, as in CSS."""
 _DECORATOR = re.compile(r"\s*+(?:@[\w.]+(?:\(|$)|#!?\[|\[[A-Z]\w*\()")
 """What leads to what stands below it, and may have lines of its own."""
 _MARK = re.compile(r"(#{1,6}|={1,6}) ")

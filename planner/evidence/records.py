@@ -204,8 +204,8 @@ def _in_python(text: str) -> Any:
 
 
 class _Plain(ast.NodeTransformer):
-    """Values that Python prints as calls: `Decimal('12.50')` as its text, `datetime.date(2026, 11,
-    1)` as 2026-11-01."""
+    """Values that Python prints as calls: `Decimal('12.50')` as its text,
+    `datetime.date(2026, 11, 1)` as 2026-11-01."""
 
     def visit_Call(self, node: ast.Call) -> ast.Constant:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
