@@ -27,8 +27,7 @@ _EMPTY = re.compile(
 
 
 def empty(result: str) -> bool:
-    """Whether a successful result contains nothing: `[]`, `{"files": []}`, "no matches", a heading
-    alone."""
+    """Whether a successful result contains nothing: `[]`, "no matches", a heading alone."""
     if result.startswith(f"{NOTHING}, nor for "):
         return True
     bare = re.sub(r'"\w+"\s*:', "", result)
@@ -36,8 +35,8 @@ def empty(result: str) -> bool:
 
 
 def _only_counts(result: str) -> bool:
-    """Whether a result is an object with an empty list and what is said about it: zeros, and
-    further objects of plain numbers such as the bounds of a page."""
+    """Whether a result is an object with an empty list, zeros, and objects of plain numbers such as
+    the bounds of a page."""
     values = _object(result.strip()).values()
     inner = [each for value in values if isinstance(value, dict) for each in value.values()]
     told = [each for each in values if not isinstance(each, dict)]
@@ -52,7 +51,7 @@ _FAULT = re.compile(
 )
 _TRACEBACK = "Traceback (most recent call last):"
 _FAILED = re.compile(r"(?:Failed|Unable) to |[Ee]rror [a-z]+ing ")
-"""How a change is told that was not made; a message may begin so too."""
+"""How it is said that a change was not made; what a tool reads may begin so too."""
 _MARK = re.compile(r"[^\w\x00-\x7f]+\s*")
 """What may stand before an error, such as a cross."""
 _FAULT_KEYS = {
@@ -76,12 +75,9 @@ _SHOWS_LOGS = re.compile(r"(?<![a-z])logs?(?![a-z])", re.IGNORECASE)
 
 
 def fault(tool: ToolSpec, arguments: Arguments, result: str) -> bool:
-    """Whether a result that is marked as a success is nothing but a short error. An object that
-    says that a change failed is one whatever else it has.
-
-    If the tool shows the project's own text, the error has to name the tool or the path: a log may
-    contain one line that says "Error: disk full".
-    """
+    """Whether a result that is marked as a success is nothing but a short error, or an object that
+    says that a change failed. If the tool shows the project's own text, the error has to name the
+    tool or the path: a log may be one line that says "Error: disk full"."""
     text = result.strip()
     is_short = len(text) <= MAX_FAULT_CHARS
     data = {} if tool.read_only and not is_short else _object(text)
@@ -102,8 +98,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _is_fault(tool: ToolSpec, arguments: Arguments, text: str, data: dict[str, Any]) -> bool:
-    """Whether a text is an error, or an object that says one and nothing else but the
-    arguments."""
+    """Whether a text is an error, or an object that says one and nothing else but the arguments."""
     bare = text[begins.end() :] if (begins := _MARK.match(text)) else text
     begins_so = _FAULT.match(bare) or (not tool.read_only and _FAILED.match(bare))
     if text.startswith(_TRACEBACK) or (begins_so and len(text.splitlines()) <= MAX_FAULT_LINES):
@@ -125,15 +120,15 @@ def _is_fault(tool: ToolSpec, arguments: Arguments, text: str, data: dict[str, A
 
 
 def _is_flagged(data: dict[str, Any]) -> bool:
-    """Whether an object says in so many words that a call failed. Another object may have an error
-    or a status of its own, such as a build that was marked as failed."""
+    """Whether an object says in so many words that a call failed. An `error` or a `status` may be
+    that of what was read, such as a build."""
     failed = data.get("success") is False or data.get("ok") is False
     return failed or data.get("isError") is True or data.get("errors") is True
 
 
 def _tells_of_errors(data: dict[str, Any], arguments: Arguments) -> bool:
-    """Whether what came of a change is nothing but errors, at any depth, as for a mutation of
-    GraphQL, or an error with its message, as JSend has it, and nothing that the call named."""
+    """Whether what came of a change is nothing but errors, at any depth, as in GraphQL, or an error
+    with its message, as in JSend, without an argument of the call."""
     if data.get("status") == "error" and "message" in data:
         return data.keys() & arguments.keys() <= {"status", "message"}
     told = {name: each for name, each in data.items() if each and name != "extensions"}
