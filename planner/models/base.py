@@ -74,8 +74,8 @@ class Written:
 
     @contextmanager
     def received(self) -> Iterator[None]:
-        """Around what receives it: a reply that has begun ends in time, even of a silent server, and
-        is kept as it is where the server breaks off."""
+        """Around what receives it: a reply that has begun ends in time, even of a silent server,
+        and is kept as it is where the server breaks off."""
         with self._in_time:
             try:
                 yield
