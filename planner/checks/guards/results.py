@@ -1,13 +1,15 @@
 """What a result really is: nothing, a fault, or new lines."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from http import HTTPStatus
 from typing import Any
 
 from planner.checks.guards.arguments import takes_path, takes_paths
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.records import value_of
+from planner.evidence.words import parts, words
 from planner.state import Iteration
 from planner.tools import EMPTY, Arguments, ToolSpec
 
@@ -56,18 +58,29 @@ _FAILED = re.compile(r"(?:Failed|Unable) to |[Ee]rror [a-z]+ing ")
 _MARK = re.compile(r"[^\w\x00-\x7f]+\s*")
 """What may stand before an error, such as a cross."""
 _FAULT_KEYS = {
-    *("code", "details", "error", "errors", "isError", "message", "ok", "reason", "status"),
-    "success",
+    *("code", "details", "error", "errors", "iserror", "message", "ok", "reason", "status"),
+    *("statuscode", "success"),
 }
-_DESCRIBES = {"description", "error_description"}
+_DESCRIBES = {"description", "jsonrpc"}
 """What may stand beside an error, as OAuth's do; alone, it is of anything."""
 _PROBLEM_KEYS = {
-    *("detail", "documentation_url", "instance", "object", "request_id", "statusCode"),
-    *("title", "type"),
+    *("detail", "documentationurl", "instance", "object", "path", "requestid", "timestamp"),
+    *("title", "traceid", "type"),
 }
 """What errors of HTTP have besides as objects, those of RFC 9457 among them."""
+_ERROR_KEY = re.compile(r"err(?:or|no|code|msg)?s?(?=$|code|message|description)")
+"""`error`, `errorMessages`, `errcode`; not `errand`."""
 _FAILURES = ("fail", "failed", "failure")
 _HTTP_ERROR = re.compile(r"[45]\d\d")
+_STATUS_LINE = re.compile(r"(?:<.*?<title>\s*)?(?:HTTP\S* )?([45]\d\d)\W+(\D+)", re.DOTALL)
+"""`403 Forbidden`, as a text, a message, or the title of a page."""
+_PHRASES = {str(each.value): each.phrase.lower() for each in HTTPStatus}
+_XML_FAULT = re.compile(
+    r"(?:<\?xml[^>]*>\s*)?(?:<(?:\w+:)?(?:Envelope|Body)\b[^>]*>\s*"
+    r"|<(\w+:)?Header\b.*?(?:/>|</\1Header>)\s*)*<(?:\w+:)?(?:Fault|Error)\b",
+    re.DOTALL,
+)
+"""A fault of SOAP, or a document that is an error."""
 _SHOWS_FILES = re.compile(
     r"(?<![a-z])(?:read|cat|view|search|grep|contents?)(?![a-z])", re.IGNORECASE
 )
@@ -84,9 +97,12 @@ def fault(tool: ToolSpec, arguments: Arguments, result: str) -> bool:
     """
     text = result.strip()
     is_short = len(text) <= MAX_FAULT_CHARS
-    data = {} if tool.read_only and not is_short else _object(text)
-    flagged = not tool.read_only and (_is_flagged(data) or _tells_of_errors(data, arguments))
-    if not (flagged or (is_short and _is_fault(tool, arguments, text, data))):
+    data = {} if tool.read_only and (not is_short or text.startswith("[")) else _object(text)
+    given = _spelled_alike(arguments)
+    flagged = not tool.read_only and (
+        _is_flagged(data) or _tells_of_errors(data, given) or _changed_nothing(tool, given, text)
+    )
+    if not (flagged or (is_short and _is_fault(tool, given, text, data))):
         return False
     of_files = takes_paths(tool) and _SHOWS_FILES.search(tool.name)
     if not (tool.file_argument or tool.text_argument or of_files or _SHOWS_LOGS.search(tool.name)):
@@ -96,51 +112,159 @@ def fault(tool: ToolSpec, arguments: Arguments, result: str) -> bool:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The object that a text is, in JSON or as Python prints it; empty if it is none."""
-    data = value_of(text) if text.startswith("{") else None
-    return data if isinstance(data, dict) else {}
+    """The object that a text is, or the only one of a list, in JSON or as Python prints it; empty
+    if it is none."""
+    data = value_of(text) if text.startswith(("{", "[")) else None
+    if isinstance(data, list) and len(data) == 1:
+        [data] = data
+    return _spelled_alike(data) if isinstance(data, dict) else {}
+
+
+def _spelled_alike(data: dict[str, Any]) -> dict[str, Any]:
+    """An object with its names as `statuscode`, which services spell in several ways."""
+    return {str(name).replace("_", "").lower(): value for name, value in data.items()}
 
 
 def _is_fault(tool: ToolSpec, arguments: Arguments, text: str, data: dict[str, Any]) -> bool:
     """Whether a text is an error, or an object that says one and nothing else but the
     arguments."""
     bare = text[begins.end() :] if (begins := _MARK.match(text)) else text
-    begins_so = _FAULT.match(bare) or (not tool.read_only and _FAILED.match(bare))
+    begins_so = _FAULT.match(bare) is not None or _is_status_line(bare)
+    begins_so = begins_so or (not tool.read_only and _FAILED.match(bare) is not None)
     if text.startswith(_TRACEBACK) or (begins_so and len(text.splitlines()) <= MAX_FAULT_LINES):
+        return True
+    if _XML_FAULT.match(text) or (text.startswith("<") and _is_status_line(text)):
         return True
     more = {
         name for name, value in data.items() if name not in arguments or arguments[name] != value
     }
-    more -= _FAULT_KEYS | _DESCRIBES
-    if not tool.read_only:  # `"data": null` says nothing of what was done
-        more = {name for name in more if data[name] not in EMPTY}
-    said = data.get("error") or data.get("errors")
-    status = data.get("status", data.get("statusCode"))
-    http = _HTTP_ERROR.fullmatch(str(status)) and ("message" in data or "title" in data)
+    more -= _FAULT_KEYS | _DESCRIBES | {*filter(_ERROR_KEY.match, data)}
+    more = {name for name in more if data[name] not in EMPTY}
+    message = data.get("message")
+    said = _says_error(data) or (isinstance(message, str) and _is_status_line(message))
+    status = data.get("status")
     return bool(
         (not more and (said or status == "error" or _is_flagged(data)))
-        or (data.keys() <= _FAULT_KEYS and status in _FAILURES)  # else of what it is
-        or (http and more <= _PROBLEM_KEYS)
+        or (data.keys() <= _FAULT_KEYS and str(status).lower() in _FAILURES)  # else of what it is
+        or (_is_http_error(data) and more <= _PROBLEM_KEYS)
     )
+
+
+def _is_status_line(text: str) -> bool:
+    """Whether a text begins with the status of an HTTP error and its name in the standard."""
+    found = _STATUS_LINE.match(text)
+    return found is not None and found[2].lower().startswith(_PHRASES.get(found[1], "\n"))
+
+
+def _says_error(data: dict[str, Any]) -> bool:
+    """Whether an object has an error, or its number or code; 0 and a message beside it say that
+    there is none."""
+    told = {name: value for name, value in data.items() if _ERROR_KEY.match(name) and value != "0"}
+    return any(
+        value and not (isinstance(value, str) and name.endswith(("msg", "message", "description")))
+        for name, value in told.items()
+    )
+
+
+def _is_http_error(data: dict[str, Any]) -> bool:
+    """Whether an object has the status of an HTTP error, and says why."""
+    has = [name for name in ("status", "statuscode", "code") if name in data]
+    told = ("title", "detail", "message", "error", "errors")[2 * (has == ["code"]) :]
+    status = any(_HTTP_ERROR.fullmatch(str(data[name])) for name in has)
+    return status and any(data.get(name) for name in told)
 
 
 def _is_flagged(data: dict[str, Any]) -> bool:
     """Whether an object says in so many words that a call failed. Another object may have an error
     or a status of its own, such as a build that was marked as failed."""
     failed = data.get("success") is False or data.get("ok") is False
-    return failed or data.get("isError") is True or data.get("errors") is True
+    return failed or data.get("iserror") is True or data.get("errors") is True
 
 
 def _tells_of_errors(data: dict[str, Any], arguments: Arguments) -> bool:
     """Whether what came of a change is nothing but errors, at any depth, as for a mutation of
-    GraphQL, or an error with its message, as JSend has it, and nothing that the call named."""
-    if data.get("status") == "error" and "message" in data:
-        return data.keys() & arguments.keys() <= {"status", "message"}
-    told = {name: each for name, each in data.items() if each and name != "extensions"}
-    return bool(told) and all(
+    GraphQL, or an error with its message, as JSend has it, or with its status of HTTP, and nothing
+    that the call named."""
+    told = "message" in data or _says_error(data)
+    if told and (data.get("status") == "error" or _is_http_error(data)):
+        return "id" not in data and data.keys() & arguments.keys() <= {"status", "message"}
+    only = {name: each for name, each in data.items() if each and name != "extensions"}
+    return bool(only) and all(
         name.lower().endswith("errors")
         or (isinstance(each, dict) and _tells_of_errors(each, arguments))
-        for name, each in told.items()
+        for name, each in only.items()
+    )
+
+
+_ZERO = re.compile(
+    r"(\w+)(?::[ `]*0\b(?!.?\w| \w)|[ `]+0\b(?!.?\d))|(?<![\w.:-])0((?:[^\w\n.]+[^\W\d]\w*){1,4})"
+)
+"""A word before 0, or the words behind it: `Deleted 0 documents`, `0 rows were updated`."""
+_WHOLE = re.compile(r"(?<![\w.:-])\d+(?![\w:-]|\.\d)")
+_PAST = re.compile(r"[a-z]ed(?![a-z])", re.IGNORECASE)
+_AFFECTED = re.compile(r"affected|(?<!fail)edcount$")
+"""The names of what drivers of databases count: `rows_affected`, `matchedCount`."""
+_ALTERS = re.compile(
+    r"(?:UPDATE\s.*\sSET|DELETE\s+FROM|(?:INSERT|REPLACE|MERGE)\s.*INTO)\s",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A statement of SQL that changes rows; one that defines a table affects none."""
+_DEFINES = re.compile(r"\s*(?:CREATE|ALTER|DROP|TRUNCATE|GRANT|REVOKE)\s", re.IGNORECASE)
+
+
+def _changed_nothing(tool: ToolSpec, arguments: Arguments, text: str) -> bool:
+    """Whether what came of a change counts nothing that it did: 0, none or no under a form of its
+    tool's own verb (`{"deleted": []}`, "Updated 0 rows"), or where a database says how many rows a
+    statement has changed. Another zero may be of anything, such as a code or what is left."""
+    if len(text) > MAX_FAULT_CHARS:
+        return False
+    value = value_of(text) if text.startswith(("{", "[")) else None
+    told = [each for each in _named(value) if each[1] not in arguments.values()]
+    if told:
+        counts = [each for _, each in told if type(each) is int]
+    else:
+        counts = [int(each) for each in _WHOLE.findall(text)]
+    given = [each for each in arguments.values() if isinstance(each, str)]
+    if any(map(_ALTERS.search, given)):
+        return counts.count(0) == len(counts) > 0
+    own = parts(tool.bare_name)
+    if not told:
+        beside = (" ".join(each) for each in _ZERO.findall(text))
+        asked = {*map(int, re.findall(r"\d+", str(arguments)))}
+        return {*counts} - asked <= {0} and any(_is_done(own, each) for each in beside)
+    done = [each for name, each in told if each and _PAST.search(name)]
+    if any(isinstance(each, int | list) and each is not True for each in done):
+        return False
+    none = [
+        (name, own[:1] if each is False else own)
+        for name, each in told
+        if each == [] or (each == 0 and not (each is False and True in done))
+    ]
+    if any(_is_done(verbs, name) for name, verbs in none):
+        return True
+    has_id = any(isinstance(each, str) and name.lower().endswith("id") for name, each in told)
+    affected = any(_AFFECTED.search(name.replace("_", "").lower()) for name, _ in none)
+    return affected and not (any(counts) or has_id or any(map(_DEFINES.match, given)))
+
+
+def _named(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The values within a value of JSON, lists without objects as a whole, each with its name."""
+    inner = [*value.items()] if isinstance(value, dict) else []
+    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        inner = [(name, each) for each in value]
+    if inner:
+        for key, each in inner:
+            yield from _named(each, str(key))
+    elif name:
+        yield name, value
+
+
+def _is_done(verbs: Sequence[str], name: str) -> bool:
+    """Whether a name says that one of these verbs was done: `removed` for `remove`."""
+    done = [each for each in parts(name) if _PAST.search(each)]
+    stems = {*words(" ".join(verbs))}
+    return any(
+        each.lower() not in map(str.lower, verbs) and {*words(each)} & stems for each in done
     )
 
 
