@@ -39,6 +39,8 @@ class RunRequest(BaseModel, frozen=True, extra="forbid"):
     said_before: str = ""
     """The conversation up to the prompt, as data that the models see; nothing is looked up in it.
     Keep it short: it is in every prompt."""
+    user_said_before: str = ""
+    """The part of it that the user said: a call may be made with what stands there."""
     goal: Goal = "answer"
     """`answer`: plan and answer; `plan`: stop at the plan; `step`: one tool call and its notes;
     `conclude`: the answer from the steps before."""

@@ -40,7 +40,7 @@ class Sender:
         passages of files were gathered, which are ranked."""
         if not result.succeeded or self.state.passages:
             return result
-        said = self.state.user_words.casefold()
+        said = self.state.said_by_user.casefold()
         lists = [each.result for each in self.state.part_iterations[-2::-1] if each.succeeded]
         for name, value in arguments.items():
             if not isinstance(value, str) or takes_path(name) or value.casefold() in said:

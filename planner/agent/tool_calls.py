@@ -214,7 +214,7 @@ class Caller:
             said = sources.said(self.state)
             kept = self.noted("unseen", sources.without_guesses(arguments, tool, said, asks))
             return self.noted("unseen", sources.without_flips(kept, tool, self.state))
-        words = self.state.user_words
+        words = self.state.said_by_user
         arguments = self.noted("unseen", without_limits(arguments, tool, words))
         if not tool.has_role:  # a search in texts finds a word in any spelling
             seen = results(self.state)
@@ -287,7 +287,7 @@ class Caller:
             ):
                 self.asker.guard("not_named", f"{tool.name}: {other}")
                 return f"{sources.NOT_MADE}{other}. Delete nothing else."
-            said, asked = sources.said(self.state), self.state.user_words
+            said, asked = sources.said(self.state), self.state.said_by_user
             self.guessed = sources.unseen(arguments, said, tool, asked)
         guessed = [*map(str, self.guessed)]
         if guessed:

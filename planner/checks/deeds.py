@@ -28,7 +28,7 @@ def invented(state: RunState, call: Iteration, known: str) -> bool:
     result, and not in what is `known` of the tool. The texts of an object among its arguments count
     as one: what is said of an entity tells which kind it is. A day may be said as "tomorrow"."""
     before = [each.text for each in sources_of(state) if each.made.number < call.number]
-    said = {*words("\n".join([state.user_words, known, *before]))}
+    said = {*words("\n".join([state.said_by_user, known, *before]))}
     given = [{*words("\n".join(texts))} for texts in _texts(call.arguments)]
     return call.by_model and any(told and not told & said for told in given)
 
@@ -44,7 +44,7 @@ def _texts(arguments: Arguments) -> Iterator[list[str]]:
 def related(state: RunState, answer: str, known: str) -> str:
     """An answer on what was done, without the sentences that share next to no word with the
     request, the calls, what they did, or what is `known` of the tools."""
-    said = {*words("\n".join([state.user_words, known, carried_out(state)]))}
+    said = {*words("\n".join([state.said_by_user, known, carried_out(state)]))}
 
     def is_related(sentence: str) -> bool:
         told = {*long_words(sentence)}

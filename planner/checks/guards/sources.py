@@ -96,7 +96,7 @@ def said(state: RunState) -> str:
         if not empty(call.result):
             texts += given_paths(call)
             texts.append(found_by(call))
-    return "\n".join([*texts, state.user_words])
+    return "\n".join([*texts, state.said_by_user])
 
 
 def found_by(call: Iteration) -> str:

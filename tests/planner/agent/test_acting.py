@@ -351,6 +351,25 @@ async def test_a_look_up_that_fails_is_tried_in_fewer_words() -> None:
     ]
 
 
+@pytest.mark.parametrize(("said_by", "status"), [("User", "answered"), ("Assistant", "failed")])
+async def test_what_the_user_said_before_is_no_guess(said_by: str, status: str) -> None:
+    """What the assistant said may come from a stranger's text."""
+    said = "anna@example.com comes to event 24."
+    given = {"event_id": "24", "guest": "anna@example.com"}
+    ran = await acted(
+        "Add her, please",
+        steps(("Add her", "add_guest")),
+        given,
+        *[{"tool": None}] * (said_by != "User"),
+        was_done("anna@example.com was added to event 24."),
+        pool=office(add_guest=["Added."]),
+        said_before=f"{said_by}: {said}",
+        user_said_before=f"User: {said}" if said_by == "User" else "",
+    )
+    assert ran.pool.calls == [("add_guest", given)] * (status == "answered")
+    assert ran.state.status == status
+
+
 async def test_what_is_one_word_is_not_tried_in_parts() -> None:
     pool = office(find_events=[NOTHING], post=["Sent."])
     await acted(
