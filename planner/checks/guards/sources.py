@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from rapidfuzz import fuzz, process
 
 from planner.checks.claims import claims, holds, is_value, numbers_in, plain, readings
+from planner.checks.dates import in_seconds, lasting
 from planner.checks.forms import is_path
 from planner.checks.grounding import chosen, gathered, given_paths, leaves, strings
 from planner.checks.guards.amounts import Numbers
@@ -50,7 +51,11 @@ _BLANK_VALUE = re.compile(r"<.*>|\[.*\]|\{.*\}|\$\{?\w+\}?")
 """`<id of the bill>`: what stands for a value that is not known."""
 _CODE_VALUE = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]|@")
 """With letters and digits, or an e-mail address."""
-_DATE_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{1,2}:\d{2}(?::\d{2})?")
+_DATE_VALUE = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?:[T ].*)?"
+    r"|\d{1,2}(?::\d{2}(?::\d{2})?(?:Z|[+-]\d{2}:?\d{2})?(?: ?[ap]m)?| ?[ap]m)",
+    re.IGNORECASE,
+)
 
 
 _EXPLAINED = re.compile(r"(?<![\w.])(\d{1,3})\s*[=:]\s*(?=[^\W\d])")
@@ -196,13 +201,16 @@ def _has_no_source(value: Any, seen: str, numbers: Numbers, known_only: bool) ->
             alone = rf"(?<![\w.-])(?<!\d[:/]){value}(?![\w/-]|[:.]\d)"
             return re.search(alone, apart(seen)) is None
         case int() | float():
-            return abs(value) > MAX_PLAIN_NUMBER and not numbers.lead_to(abs(value))
+            plain_number = abs(value) <= MAX_PLAIN_NUMBER or numbers.lead_to(abs(value))
+            return not plain_number and not in_seconds(value, seen)
         case str() if known_only and " " in value.strip():  # a title, where an id is asked for
             return True
         case str() if _BLANK_VALUE.fullmatch(value):
             return value not in seen
         case str() if _QUANTITY.fullmatch(value) and not (known_only or _stands(value, seen)):
             return not all(map(numbers.lead_to, map(float, _DECIMAL.findall(value))))
+        case str() if not known_only and numbers.last(lasting(value)):
+            return False
         case str() if _is_token(value, known_only) and not is_date(value):
             bare = unquote(_SCHEME.sub("", value)).strip("./#@")
             whole, *of_path = [_stands(part, seen) for part in [bare, *bare.split("/")]]

@@ -1199,6 +1199,12 @@ def test_what_is_a_guess(argument: str, value: Any, is_guess: bool) -> None:
         ("Öffne http://shop.example.com/cart", "url", "https://shop.example.com/cart"),
         ("Block 2 hours", "duration", "2h"),
         ("Réserve 1,5 heure", "duration", "90m"),
+        ("Block 2 hours", "duration", "PT2H"),
+        ("90 Minuten", "duration", "PT1H30M"),
+        ("for 14 days", "retention", "P2W"),
+        ("at 5:30 pm", "time", "5:30 PM"),
+        ("at 5 pm", "time", "17:00:00+01:00"),
+        ("on 10 December 2026 at 9", "post_at", 1796893200),
         ("Revert 12ab34cd", "revision", "12ab34cd"),
         ("- frontend (ID: 4509)", "assignedTo", "team:4509"),
         ("Close 7 in acme/web-2", "project_id", "acme%2Fweb-2"),
@@ -1226,6 +1232,7 @@ def test_what_stands_there_in_another_form_is_no_guess(
         ("31.5", 5),
         ("at 10:31", 31),
         ("2 hours", "2h"),
+        ("2 hours", "PT2H"),
         ("DE89 3704 0044 0532 0130 00", "DE8937040044"),
         ("- frontend (ID: 45091)", "team:4509"),
         ("localhost", "localhost:8080"),
@@ -1271,6 +1278,28 @@ def test_candidates_are_the_values_of_the_same_name() -> None:
 def test_an_amount_may_be_a_share_of_another(asked: str, amount: float, follows: bool) -> None:
     seen = f"You paid Apple 1000.0\n{asked}"
     assert (unseen({"amount": amount}, seen, asked=asked) == []) == follows
+
+
+@pytest.mark.parametrize(
+    ("asked", "argument", "value", "follows"),
+    [
+        ("at 5:30 pm", "hour", 17, True),
+        ("à 17h30", "minute", 30, True),
+        ("for 2 hours 30 minutes", "minutes", 150, True),
+        ("2 Stunden und 30 Minuten", "duration", "PT150M", True),
+        ("for 3 days", "hours", 72, True),
+        ("2週間", "days", 14, True),
+        ("from 9:15 to 10:45", "minutes", 90, True),
+        ("of user 3", "hours", 72, False),
+        ("for 3 days", "hours", 80, False),
+        ("90 minutes", "duration", "PT1H", False),
+        ("on 10 December 2026", "post_at", 1797000000, False),
+    ],
+)
+def test_a_number_may_follow_from_a_time_or_a_duration(
+    asked: str, argument: str, value: Any, follows: bool
+) -> None:
+    assert (unseen({argument: value}, asked, asked=asked) == []) == follows
 
 
 def test_a_guess_may_stand_within_an_object_and_be_below_zero() -> None:
