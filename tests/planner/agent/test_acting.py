@@ -466,6 +466,45 @@ async def test_what_a_model_says_is_left_to_do_makes_an_answer_partial() -> None
     assert (ran.state.status, ran.state.reason) == ("partial", "something is left to do: tell Bob")
 
 
+NUMBERED = json.dumps([{"id": "7", "title": "Tea"}, {"id": "9", "title": "Review"}])
+"""Two events."""
+
+
+@pytest.mark.parametrize(
+    ("prompt", "guests", "left"),
+    [
+        ("Invite Anna to events 7 and 9", ["7"], "9"),
+        ("Lade Anna zu 7 und 9 ein", ["7"], "9"),
+        ("让Anna参加7和9", ["7"], "9"),
+        ("Invite Anna to events 7 and 9", ["7", "9"], ""),
+        ("Invite Anna to 7, 9, 11", ["7", "9"], "11"),
+        ("Invite Anna to event 7 at 9", ["7"], "9"),  # of two entries, one was left out
+        ("Invite Anna to event 7 at 4", ["7"], ""),
+        ("Invite Anna to event 7 and post it", ["7"], ""),
+        ("Invite Anna to event 7, and post it in a room", ["7"], "post_to_room"),
+        ("Invite Anna to event 7 in the room for posters", ["7"], ""),
+    ],
+)
+async def test_what_a_request_asks_for_besides_is_told(
+    prompt: str, guests: list[str], left: str
+) -> None:
+    """A value joined with one that was given, which lists have too, and a tool that it names."""
+    pool = office(find_events=[NUMBERED], add_guest=["Added."] * 2)
+    pool.specs.append(spec("post_to_room", "text", upstream="office", safety=Safety.WRITE))
+    ran = await acted(
+        prompt,
+        steps(("Find it", "find_events"), *(("Add her", "add_guest") for _ in guests)),
+        {"query": "events"},
+        *[{"tool": "add_guest"}] * (len(guests) == 1),
+        *({"event_id": each, "guest": "Anna"} for each in guests),
+        was_done("Anna was added."),
+        pool=pool,
+    )
+    reason = f"the request may also ask for {left}" if left else None
+    assert (ran.state.status, ran.state.reason) == ("partial" if left else "answered", reason)
+    assert (f"- {left}: not begun" in ran.state.answer) is bool(left)
+
+
 async def test_a_deed_that_no_call_has_to_do_with_is_not_told() -> None:
     pool = office(post=["Sent."])
     ran = await acted(
