@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from planner.checks.citations import sources_of
-from planner.checks.claims import is_number
+from planner.checks.claims import is_date, is_number
 from planner.checks.dates import in_moment
 from planner.checks.grounding import carried_out, chosen, leaves, strings
-from planner.checks.guards.sources import is_date
 from planner.checks.lenient import only, sentences_in, text_of
 from planner.evidence.context import entries_within
 from planner.evidence.words import apart, long_words, says, words

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from rapidfuzz import fuzz, process
 
-from planner.checks.claims import claims, holds, is_value, numbers_in, plain, readings
+from planner.checks.claims import claims, holds, is_date, is_value, numbers_in, plain
 from planner.checks.dates import in_seconds, lasting
 from planner.checks.forms import is_path
 from planner.checks.grounding import chosen, gathered, given_paths, leaves, strings
@@ -51,11 +51,6 @@ _BLANK_VALUE = re.compile(r"<.*>|\[.*\]|\{.*\}|\$\{?\w+\}?")
 """`<id of the bill>`: what stands for a value that is not known."""
 _CODE_VALUE = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]|@")
 """With letters and digits, or an e-mail address."""
-_DATE_VALUE = re.compile(
-    r"\d{4}-\d{2}-\d{2}(?:[T ].*)?"
-    r"|\d{1,2}(?::\d{2}(?::\d{2})?(?:Z|[+-]\d{2}:?\d{2})?(?: ?[ap]m)?| ?[ap]m)",
-    re.IGNORECASE,
-)
 
 
 _EXPLAINED = re.compile(r"(?<![\w.])(\d{1,3})\s*[=:]\s*(?=[^\W\d])")
@@ -222,11 +217,6 @@ def _is_token(value: str, known_only: bool) -> bool:
     """Whether a text names something that has to be known, and is no word. What is joined of words
     with underscores, such as the kind of a relation, may be the model's own, unless it is an id."""
     return _TOKEN_VALUE.fullmatch(value) is not None or (known_only and "_" in value)
-
-
-def is_date(value: str) -> bool:
-    """Whether it is a date or a time, in any format that is one: `15.01.2027`, `01/15/2027`."""
-    return any(map(_DATE_VALUE.fullmatch, readings(value)))
 
 
 def _stands(value: str, text: str) -> bool:

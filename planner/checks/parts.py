@@ -1,0 +1,63 @@
+"""Whether an answer or a change may be about all of a list of which only a part was read."""
+
+from collections.abc import Sequence
+
+from planner.checks.claims import beyond, holds, in_all_readings, numbers_in
+from planner.checks.grounding import given
+from planner.evidence.context import entries_within
+from planner.evidence.pages import is_part
+from planner.evidence.records import is_further
+from planner.evidence.words import long_words, says, words
+from planner.state import RunState
+
+
+def read_in_part(state: RunState, answer: str) -> str | None:
+    """The tool that returned only a part of a list, where several of its entries were changed that
+    the request does not tell from the others, or where the answer is none that such an entry or
+    another result says. As many entries as the request says are what was asked for."""
+    calls = [each for each in state.part_iterations if each.by == "choice" and each.succeeded]
+    read = [each for each in calls if not each.changes]
+    made = [value for each in calls if each.changes for value in given(each)]
+    for call in reversed(read):
+        entries = entries_within(call.result)
+        if len(entries) < 2 or len(entries) in numbers_in(state.prompt):
+            continue
+        if not is_part(call.result):
+            if is_further(call.arguments):
+                return None  # the model has asked for the last part
+            continue
+        meant = _told_apart(entries, state.prompt)
+        others = [each.result for each in read if each is not call and not is_part(each.result)]
+        if made:
+            values = [value.partition(" ")[2] for value in made]
+            own = [[value for value in values if says(each, value)] for each in entries]
+            changed = [
+                each
+                for each, held in zip(entries, own, strict=True)
+                if any(sum(value in other for other in own) == 1 for value in held)
+            ]
+            if len(changed) > 1 and not {*changed} <= {*meant}:
+                return call.tool
+        elif not _says(answer, len(entries), state.prompt, meant, others):
+            return call.tool
+    return None
+
+
+def _told_apart(entries: Sequence[str], request: str) -> list[str]:
+    """The entries that have a word or a number of a request which not all of them have."""
+    asked = {*long_words(request), *(each for each in words(request) if each.isdigit())}
+    said = [asked.intersection(words(each)) for each in entries]
+    common = set.intersection(*said)
+    return [each for each, told in zip(entries, said, strict=True) if told - common]
+
+
+def _says(
+    answer: str, count: int, request: str, meant: Sequence[str], others: Sequence[str]
+) -> bool:
+    """Whether one of the entries that are meant says what an answer claims, or one of other
+    results does; the number of the entries is not said by one of them."""
+    new = beyond(answer, request)
+    if str(count) in new:
+        return False
+    texts = [in_all_readings(each) for each in (*meant, *(others if new else ()))]
+    return any(all(holds(text, claim) for claim in new) for text in texts)
