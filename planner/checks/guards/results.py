@@ -1,15 +1,15 @@
 """What a result really is: nothing, a fault, or new lines."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
 from planner.checks.guards.arguments import takes_path, takes_paths
+from planner.checks.guards.no_effect import changed_nothing
 from planner.evidence.context import RESULTS_KEPT, readable
 from planner.evidence.records import value_of
-from planner.evidence.words import parts, words
 from planner.state import Iteration
 from planner.tools import EMPTY, Arguments, ToolSpec
 
@@ -100,7 +100,7 @@ def fault(tool: ToolSpec, arguments: Arguments, result: str) -> bool:
     data = {} if tool.read_only and (not is_short or text.startswith("[")) else _object(text)
     given = _spelled_alike(arguments)
     flagged = not tool.read_only and (
-        _is_flagged(data) or _tells_of_errors(data, given) or _changed_nothing(tool, given, text)
+        _is_flagged(data) or _tells_of_errors(data, given) or changed_nothing(tool, arguments, text)
     )
     if not (flagged or (is_short and _is_fault(tool, given, text, data))):
         return False
@@ -186,85 +186,16 @@ def _tells_of_errors(data: dict[str, Any], arguments: Arguments) -> bool:
     GraphQL, or an error with its message, as JSend has it, or with its status of HTTP, and nothing
     that the call named."""
     told = "message" in data or _says_error(data)
-    if told and (data.get("status") == "error" or _is_http_error(data)):
+    status = str(data.get("status")).lower()
+    if told and (
+        status in ("error", *_FAILURES) or (status[:1].isdigit() and _is_http_error(data))
+    ):
         return "id" not in data and data.keys() & arguments.keys() <= {"status", "message"}
     only = {name: each for name, each in data.items() if each and name != "extensions"}
     return bool(only) and all(
         name.lower().endswith("errors")
         or (isinstance(each, dict) and _tells_of_errors(each, arguments))
         for name, each in only.items()
-    )
-
-
-_ZERO = re.compile(
-    r"(\w+)(?::[ `]*0\b(?!.?\w| \w)|[ `]+0\b(?!.?\d))|(?<![\w.:-])0((?:[^\w\n.]+[^\W\d]\w*){1,4})"
-)
-"""A word before 0, or the words behind it: `Deleted 0 documents`, `0 rows were updated`."""
-_WHOLE = re.compile(r"(?<![\w.:-])\d+(?![\w:-]|\.\d)")
-_PAST = re.compile(r"[a-z]ed(?![a-z])", re.IGNORECASE)
-_AFFECTED = re.compile(r"affected|(?<!fail)edcount$")
-"""The names of what drivers of databases count: `rows_affected`, `matchedCount`."""
-_ALTERS = re.compile(
-    r"(?:UPDATE\s.*\sSET|DELETE\s+FROM|(?:INSERT|REPLACE|MERGE)\s.*INTO)\s",
-    re.IGNORECASE | re.DOTALL,
-)
-"""A statement of SQL that changes rows; one that defines a table affects none."""
-_DEFINES = re.compile(r"\s*(?:CREATE|ALTER|DROP|TRUNCATE|GRANT|REVOKE)\s", re.IGNORECASE)
-
-
-def _changed_nothing(tool: ToolSpec, arguments: Arguments, text: str) -> bool:
-    """Whether what came of a change counts nothing that it did: 0, none or no under a form of its
-    tool's own verb (`{"deleted": []}`, "Updated 0 rows"), or where a database says how many rows a
-    statement has changed. Another zero may be of anything, such as a code or what is left."""
-    if len(text) > MAX_FAULT_CHARS:
-        return False
-    value = value_of(text) if text.startswith(("{", "[")) else None
-    told = [each for each in _named(value) if each[1] not in arguments.values()]
-    if told:
-        counts = [each for _, each in told if type(each) is int]
-    else:
-        counts = [int(each) for each in _WHOLE.findall(text)]
-    given = [each for each in arguments.values() if isinstance(each, str)]
-    if any(map(_ALTERS.search, given)):
-        return counts.count(0) == len(counts) > 0
-    own = parts(tool.bare_name)
-    if not told:
-        beside = (" ".join(each) for each in _ZERO.findall(text))
-        asked = {*map(int, re.findall(r"\d+", str(arguments)))}
-        return {*counts} - asked <= {0} and any(_is_done(own, each) for each in beside)
-    done = [each for name, each in told if each and _PAST.search(name)]
-    if any(isinstance(each, int | list) and each is not True for each in done):
-        return False
-    none = [
-        (name, own[:1] if each is False else own)
-        for name, each in told
-        if each == [] or (each == 0 and not (each is False and True in done))
-    ]
-    if any(_is_done(verbs, name) for name, verbs in none):
-        return True
-    has_id = any(isinstance(each, str) and name.lower().endswith("id") for name, each in told)
-    affected = any(_AFFECTED.search(name.replace("_", "").lower()) for name, _ in none)
-    return affected and not (any(counts) or has_id or any(map(_DEFINES.match, given)))
-
-
-def _named(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The values within a value of JSON, lists without objects as a whole, each with its name."""
-    inner = [*value.items()] if isinstance(value, dict) else []
-    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
-        inner = [(name, each) for each in value]
-    if inner:
-        for key, each in inner:
-            yield from _named(each, str(key))
-    elif name:
-        yield name, value
-
-
-def _is_done(verbs: Sequence[str], name: str) -> bool:
-    """Whether a name says that one of these verbs was done: `removed` for `remove`."""
-    done = [each for each in parts(name) if _PAST.search(each)]
-    stems = {*words(" ".join(verbs))}
-    return any(
-        each.lower() not in map(str.lower, verbs) and {*words(each)} & stems for each in done
     )
 
 
