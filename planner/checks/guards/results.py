@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
+from xml.etree import ElementTree
 
 from planner.checks.guards.arguments import takes_path, takes_paths
 from planner.checks.guards.no_effect import changed_nothing
@@ -71,16 +72,11 @@ _PROBLEM_KEYS = {
 _ERROR_KEY = re.compile(r"err(?:or|no|code|msg)?s?(?=$|code|message|description)")
 """`error`, `errorMessages`, `errcode`; not `errand`."""
 _FAILURES = ("fail", "failed", "failure")
+FLAGS = {"true": True, "false": False}
 _HTTP_ERROR = re.compile(r"[45]\d\d")
 _STATUS_LINE = re.compile(r"(?:<.*?<title>\s*)?(?:HTTP\S* )?([45]\d\d)\W+(\D+)", re.DOTALL)
 """`403 Forbidden`, as a text, a message, or the title of a page."""
 _PHRASES = {str(each.value): each.phrase.lower() for each in HTTPStatus}
-_XML_FAULT = re.compile(
-    r"(?:<\?xml[^>]*>\s*)?(?:<(?:\w+:)?(?:Envelope|Body)\b[^>]*>\s*"
-    r"|<(\w+:)?Header\b.*?(?:/>|</\1Header>)\s*)*<(?:\w+:)?(?:Fault|Error)\b",
-    re.DOTALL,
-)
-"""A fault of SOAP, or a document that is an error."""
 _SHOWS_FILES = re.compile(
     r"(?<![a-z])(?:read|cat|view|search|grep|contents?)(?![a-z])", re.IGNORECASE
 )
@@ -114,10 +110,34 @@ def fault(tool: ToolSpec, arguments: Arguments, result: str) -> bool:
 def _object(text: str) -> dict[str, Any]:
     """The object that a text is, or the only one of a list, in JSON or as Python prints it; empty
     if it is none."""
+    if text.startswith("<"):
+        return _of_xml(text) if len(text) <= MAX_FAULT_CHARS else {}
     data = value_of(text) if text.startswith(("{", "[")) else None
     if isinstance(data, list) and len(data) == 1:
         [data] = data
     return _spelled_alike(data) if isinstance(data, dict) else {}
+
+
+def _of_xml(text: str) -> dict[str, Any]:
+    """The innermost element of XML that has several, and its attributes, as an object; an `error`
+    if it is a fault of SOAP or is named so."""
+    try:
+        element = ElementTree.fromstring(text)
+    except ElementTree.ParseError:
+        return {}
+    names = [_local(element)]
+    while len(element) and len(element[-1]):  # a header stands before a body
+        element = element[-1]
+        names.append(_local(element))
+    told = element.attrib | {_local(each): each.text for each in element}
+    data = {name: FLAGS.get(str(value).strip(), value) for name, value in told.items()}
+    fails = not {"fault", "error"}.isdisjoint(map(str.lower, names))
+    return _spelled_alike({"error": text} if fails else data)
+
+
+def _local(element: ElementTree.Element) -> str:
+    """The name of an element without its namespace."""
+    return element.tag.rpartition("}")[2]
 
 
 def _spelled_alike(data: dict[str, Any]) -> dict[str, Any]:
@@ -133,7 +153,7 @@ def _is_fault(tool: ToolSpec, arguments: Arguments, text: str, data: dict[str, A
     begins_so = begins_so or (not tool.read_only and _FAILED.match(bare) is not None)
     if text.startswith(_TRACEBACK) or (begins_so and len(text.splitlines()) <= MAX_FAULT_LINES):
         return True
-    if _XML_FAULT.match(text) or (text.startswith("<") and _is_status_line(text)):
+    if text.startswith("<") and _is_status_line(text):
         return True
     more = {
         name for name, value in data.items() if name not in arguments or arguments[name] != value
