@@ -9,6 +9,7 @@ from planner.agent.questions import Asker
 from planner.checks.deeds import invented, left_out, left_undone, related
 from planner.checks.grounding import carried_out, echoed, not_done, results
 from planner.checks.guards import repeats, sources
+from planner.checks.parts import rows_left
 from planner.events import FinalStatus
 from planner.evidence.words import asks, long_words, parts, words
 from planner.prompts.texts import one_line
@@ -214,8 +215,11 @@ class Changes:
     def lacks(self, deeds: str = "") -> Lacks:
         """What is left to do, and what a text that tells of `deeds` says that was not done."""
         pending = [*self.pending(), *self.not_called()]
-        left = [*left_out(self.state, self.made), *self.uncalled()] if deeds and self.made else []
-        return Lacks(self.claimed(deeds) if deeds else [], self.failed(), pending, left)
+        left: list[str] = []
+        if deeds and self.made:
+            left = [*left_out(self.state, self.made), *self.uncalled(), *rows_left(self.state)]
+        claimed = self.claimed(deeds) if deeds else []
+        return Lacks(claimed, self.failed(), pending, list(dict.fromkeys(left)))
 
     def uncalled(self) -> list[str]:
         """The tools for changes that were not called, and of which the request has the verb, which

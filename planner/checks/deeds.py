@@ -67,13 +67,16 @@ def related(state: RunState, answer: str, known: str) -> str:
 def left_out(state: RunState, made: Sequence[Iteration]) -> list[str]:
     """The values of a request that are joined with one that a change was given, and that no call
     has: the 9 of "close 7 and 9". A word between may join them or not, as in "from 7 to 9", so one
-    of the lists that were read has to have both as entries, if they are no addresses."""
+    of the lists that were read has to have both as entries. Addresses, and codes of one form such
+    as `S-101`, need not be joined."""
     asked = apart(state.prompt)
     given = [value for each in made for _, value in leaves(each.arguments)]
     text = "\n".join(str(value) for each in chosen(state) for _, value in leaves(each.arguments))
     known, done = {*words(text)}, {str(each).casefold() for each in given}
     values = [(each, each[0].strip(_QUOTES)) for each in _VALUE.finditer(asked)]
-    left: dict[str, None] = {}
+    forms = {*filter(None, map(_form, done))}
+    left = {each: None for _, each in values if _form(each) in forms}
+    left = {each: None for each in left if not known.issuperset(words(each))}
     for first, second in [*pairwise(values), *zip(values, values[2:], strict=False)]:
         between = asked[first[0].end() : second[0].start()]
         for (_, this), (_, other) in ((first, second), (second, first)):
@@ -88,11 +91,19 @@ def left_out(state: RunState, made: Sequence[Iteration]) -> list[str]:
     return [*left]
 
 
+def _form(value: str) -> str:
+    """The form of an address or a code, which others of its kind have; empty for anything else."""
+    if "@" in value[1:]:
+        return "@"
+    code = value.isascii() and any(map(str.isalpha, value)) and any(map(str.isdigit, value))
+    return re.sub(r"\d+", "0", value.casefold()) if code else ""
+
+
 def _joins(between: str, one: str, other: str, state: RunState) -> bool:
     """Whether what stands between two values of a request joins them."""
     if not (found := _JOINING.fullmatch(between)):
         return False
-    if found[1] or ("@" in one and "@" in other):
+    if found[1]:
         return True
     lists = [entries_within(each.result) for each in chosen(state) if not each.changes]
     return any(

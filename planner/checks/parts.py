@@ -1,9 +1,10 @@
 """Whether an answer or a change may be about all of a list of which only a part was read."""
 
+import json
 from collections.abc import Sequence
 
 from planner.checks.claims import beyond, holds, in_all_readings, numbers_in
-from planner.checks.grounding import given
+from planner.checks.grounding import given, leaves
 from planner.evidence.context import entries_within
 from planner.evidence.pages import is_part
 from planner.evidence.records import is_further
@@ -41,6 +42,21 @@ def read_in_part(state: RunState, answer: str) -> str | None:
         elif not _says(answer, len(entries), state.prompt, meant, others):
             return call.tool
     return None
+
+
+def rows_left(state: RunState) -> list[str]:
+    """What the newest query has found beside what was changed, where the request does not tell
+    these apart: of two running builds one was cancelled. The first values of the rows."""
+    calls = [each for each in state.part_iterations if each.succeeded]
+    queries = [each for each in calls if each.by == "query"]
+    rows = entries_within(queries[-1].result) if queries else ()
+    values = [str(v) for each in calls if each.changes for _, v in leaves(each.arguments)]
+    changed = [each for each in rows if any(says(each, value) for value in values)]
+    left = [each for each in rows if each not in changed]
+    meant = _told_apart(rows, state.prompt) if changed and left else []
+    if meant and {*changed} <= {*meant}:
+        left = [each for each in left if each in meant]
+    return [str(next(iter(json.loads(each).values()))) for each in left if changed]
 
 
 def _told_apart(entries: Sequence[str], request: str) -> list[str]:

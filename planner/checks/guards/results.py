@@ -73,6 +73,7 @@ _ERROR_KEY = re.compile(r"err(?:or|no|code|msg)?s?(?=$|code|message|description)
 """`error`, `errorMessages`, `errcode`; not `errand`."""
 _FAILURES = ("fail", "failed", "failure")
 FLAGS = {"true": True, "false": False}
+_EXIT = re.compile(r"(?:exit|return|^)(?:code|status)$")
 _HTTP_ERROR = re.compile(r"[45]\d\d")
 _STATUS_LINE = re.compile(r"(?:<.*?<title>\s*)?(?:HTTP\S* )?([45]\d\d)\W+(\D+)", re.DOTALL)
 """`403 Forbidden`, as a text, a message, or the title of a page."""
@@ -196,8 +197,11 @@ def _is_http_error(data: dict[str, Any]) -> bool:
 
 def _is_flagged(data: dict[str, Any]) -> bool:
     """Whether an object says in so many words that a call failed. Another object may have an error
-    or a status of its own, such as a build that was marked as failed."""
+    or a status of its own, such as a build that was marked as failed. A command that ends otherwise
+    than with 0 may have found something; if it has only complained, it failed."""
     failed = data.get("success") is False or data.get("ok") is False
+    if data.get("stdout") == "" and data.get("stderr"):
+        failed = any(each not in (0, None) for name, each in data.items() if _EXIT.search(name))
     return failed or data.get("iserror") is True or data.get("errors") is True
 
 

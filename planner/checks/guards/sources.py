@@ -18,7 +18,7 @@ from planner.checks.guards.results import empty
 from planner.checks.validation import choices, takes_whole
 from planner.evidence.context import entries_within, readable
 from planner.evidence.listing import paths_said
-from planner.evidence.words import BETWEEN, apart, long_words, words
+from planner.evidence.words import BETWEEN, apart, long_words, says, words
 from planner.passage import Passage
 from planner.state import Iteration, RunState
 from planner.text import flat, shortened
@@ -243,21 +243,27 @@ def mentioned(names: Iterable[str], state: RunState) -> set[str]:
 
 def another_entry(arguments: Arguments, state: RunState) -> str | None:
     """What may be wrong with an id in a change: the entry that has it, in a list that was found,
-    has no word of the request which tells the entries apart, and another entry has one. A small
-    model takes the first entry."""
-    asked = {*long_words(state.user_words)}
+    has no word of the request which tells the entries apart, and another entry has one, or has a
+    value as the request says it. A small model takes the first entry."""
+    request = state.user_words
+    asked = {*long_words(request)}
     for name, listed, having in _entries_meant(arguments, state):
-        said = [asked & {*words(each)} for each in listed]
-        common = {word for word in asked if all(word in each for each in said)}
-        told = [each - common for each in said]
+        said = [asked.intersection(words(each)) | _whole_in(request, each) for each in listed]
+        told = [each - said[0].intersection(*said) for each in said]
         best = max(range(len(listed)), key=lambda n: len(told[n]))
         if told[best] and not told[having]:
             own, other = (shortened(flat(listed[n]), MAX_ENTRY_CHARS) for n in (having, best))
-            word = min(told[best])
+            word = min(told[best] & asked or told[best])
             return (
                 f"the request says {word}, as ({other}) does; {name} {arguments[name]} is ({own})"
             )
     return None
+
+
+def _whole_in(request: str, entry: str) -> set[str]:
+    """The values of an entry that stand in a request as they are: `Dune` beside `Dune Messiah`."""
+    values = re.findall(r"""[:=]\s*["']?([^\W\d][^"'\n,}]*)""", entry)
+    return {each.strip() for each in values if says(request, each.strip())}
 
 
 def as_it_is(arguments: Arguments, state: RunState) -> str | None:

@@ -482,6 +482,8 @@ NUMBERED = json.dumps([{"id": "7", "title": "Tea"}, {"id": "9", "title": "Review
         ("Invite Anna to event 7 at 4", ["7"], ""),
         ("Invite Anna to event 7 and post it", ["7"], ""),
         ("Invite Anna to event 7, and post it in a room", ["7"], "post_to_room"),
+        ("Invite Anna for A-1 to event 7, for A-2 to 9", ["7", "9"], ""),
+        ("Invite ann@x.example to 7 and, in June, bob@x.example", ["7"], "bob@x.example"),
         ("Invite Anna to event 7 in the room for posters", ["7"], ""),
     ],
 )
@@ -491,13 +493,14 @@ async def test_what_a_request_asks_for_besides_is_told(
     """A value joined with one that was given, which lists have too, and a tool that it names."""
     pool = office(find_events=[NUMBERED], add_guest=["Added."] * 2)
     pool.specs.append(spec("post_to_room", "text", upstream="office", safety=Safety.WRITE))
+    guest = "ann@x.example" if "@" in prompt else "Anna"
     ran = await acted(
         prompt,
         steps(("Find it", "find_events"), *(("Add her", "add_guest") for _ in guests)),
         {"query": "events"},
         *[{"tool": "add_guest"}] * (len(guests) == 1),
-        *({"event_id": each, "guest": "Anna"} for each in guests),
-        was_done("Anna was added."),
+        *({"event_id": each, "guest": guest} for each in guests),
+        was_done("The guest was added."),
         pool=pool,
     )
     reason = f"the request may also ask for {left}" if left else None
@@ -795,6 +798,22 @@ async def test_an_id_of_an_entry_that_has_nothing_of_the_request_is_written_agai
         f"{name} {given[0][name]} is ({written})"
     )
     assert pool.calls[-1] == ("add_guest", given[1])
+
+
+async def test_the_entry_whose_value_the_request_says_is_meant() -> None:
+    """Both have its word; one has no other."""
+    listed = '[{"id": "24", "title": "Review of teas"}, {"id": "31", "title": "Review"}]'
+    given = [{"guest": "anna@example.com", "event_id": each} for each in ("24", "31")]
+    ran = await acted(
+        "Add anna@example.com to Review",
+        steps(("Find it", "find_events"), ("Add her", "add_guest")),
+        {"query": "review"},
+        {"tool": "add_guest"},
+        *given,
+        was_done("anna@example.com was added to event 31."),
+        pool=office(find_events=[listed], add_guest=["Added."]),
+    )
+    assert ran.pool.calls[-1] == ("add_guest", given[1])
 
 
 async def test_an_optional_text_that_nobody_said_is_left_out_of_a_change() -> None:

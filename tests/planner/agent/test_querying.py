@@ -308,6 +308,32 @@ async def test_what_is_changed_is_found_by_a_query() -> None:
     assert ran.state.status == "answered"
 
 
+@pytest.mark.parametrize(
+    ("prompt", "found", "reason"),
+    [
+        ("Close the open issues", "state = 'open'", "the request may also ask for 9, 10"),
+        ("Close issue 7", "state = 'open'", None),
+        ("Close the open issues", "number = 7", None),
+    ],
+)
+async def test_of_what_a_query_found_for_a_change_all_is_asked_for(
+    prompt: str, found: str, reason: str | None
+) -> None:
+    """Unless the request says which."""
+    ran = await planned(
+        Fast(deed("issues")),
+        steps(("List them", "list_issues"), ("Close them", "close")),
+        sql(f"SELECT number FROM list_issues WHERE {found}"),
+        {"tool": "close"},
+        {"number": "7"},
+        was_done("Issue 7 was closed."),
+        pool=tracker(close=["Closed."]),
+        prompt=prompt,
+        **ALLOWED,
+    )
+    assert ran.state.reason == reason
+
+
 async def test_an_amount_that_a_query_made_up_is_not_sent() -> None:
     """A value of the query's own was not found."""
     send = spec("send", "amount", upstream="tracker", safety=Safety.WRITE)

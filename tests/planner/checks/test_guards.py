@@ -685,7 +685,12 @@ CHANGE = spec("open_cover", "entity", safety=Safety.WRITE)
             "<faultstring>no such order</faultstring></s:Fault></s:Body></s:Envelope>",
             True,
         ),
-        (OTHER, "<order><error>0</error></order>", False),
+        (OTHER, "<order><id>7</id><error>0</error></order>", False),
+        (CHANGE, "<r><Save><Success>false</Success><Why>locked</Why></Save></r>", True),
+        (CHANGE, "<r><Success>true</Success><Id>7</Id></r>", False),
+        (CHANGE, '{"exit_code": 128, "stdout": "", "stderr": "fatal: no such remote"}', True),
+        (CHANGE, '{"exit_code": 1, "stdout": "2 failed", "stderr": ""}', False),
+        (CHANGE, '{"returncode": 0, "stdout": "", "stderr": "warning"}', False),
     ],
 )
 async def test_what_counts_as_an_error(tool: ToolSpec, text: str, is_fault: bool) -> None:
@@ -736,6 +741,8 @@ SQL = {"sql": "UPDATE boats SET status = 'sold' WHERE id = 7"}
         ("run", {"command": "git add ."}, '{"exit_code": 0, "stdout": ""}', True),
         ("set_volume", {"level": 0}, '{"volume": 0}', True),
         ("mark_all_read", {}, '{"unread": 0}', True),
+        ("start_build", {}, '{"build": "b-77", "started": false}', True),
+        ("update_pull_request", {}, '{"number": 7, "requested_reviewers": []}', True),
     ],
 )
 def test_a_change_that_says_it_changed_nothing_is_a_failure(
