@@ -21,6 +21,7 @@ from planner.checks.guards.arguments import (
     without_limits,
 )
 from planner.checks.guards.decisions import not_allowed, unknown_tool
+from planner.checks.guards.instead import other_than_asked
 from planner.checks.guards.sources import Guess
 from planner.clock import Clock
 from planner.events import (
@@ -196,6 +197,7 @@ class Caller:
             problem = validation.problem(arguments, tool.input_schema)
             if problem is None and first and not tool.read_only:
                 problem = sources.another_entry(arguments, self.state)
+                problem = problem or other_than_asked(arguments, self.state)
                 problem = problem or sources.as_it_is(arguments, self.state)
             if problem is None:
                 self.asker.guard("coercion", *coercions(written, arguments))

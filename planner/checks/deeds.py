@@ -9,6 +9,7 @@ from planner.checks.citations import sources_of
 from planner.checks.claims import is_date, is_number
 from planner.checks.dates import in_moment
 from planner.checks.grounding import carried_out, chosen, leaves, strings
+from planner.checks.guards.instead import form_of, values_in
 from planner.checks.lenient import only, sentences_in, text_of
 from planner.evidence.context import entries_within
 from planner.evidence.words import apart, long_words, says, words
@@ -27,11 +28,6 @@ MIN_TOLD = 3
 
 _JOINING = re.compile(r"(?=.*\S)(?:\s?([,;&+/、，]))?[\s\u2060]*(?:[^\W\d_]{1,4}[\s\u2060]+)?")
 """What may join two values: a mark or a short word."""
-_VALUE = re.compile(
-    r"""(?<!\w)(?:"[^"\n]+"|'[^'\n]+'|“[^”\n]+”|„[^“”\n]+[“”]|«[^»\n]+»|「[^」\n]+」)|[\w.@+/-]*\w"""
-)
-"""A word of a request, or what it puts between quotation marks."""
-_QUOTES = "\"'“”„«»「」 "
 
 
 def invented(state: RunState, call: Iteration, known: str) -> bool:
@@ -73,9 +69,9 @@ def left_out(state: RunState, made: Sequence[Iteration]) -> list[str]:
     given = [value for each in made for _, value in leaves(each.arguments)]
     text = "\n".join(str(value) for each in chosen(state) for _, value in leaves(each.arguments))
     known, done = {*words(text)}, {str(each).casefold() for each in given}
-    values = [(each, each[0].strip(_QUOTES)) for each in _VALUE.finditer(asked)]
-    forms = {*filter(None, map(_form, done))}
-    left = {each: None for _, each in values if _form(each) in forms}
+    values = values_in(asked)
+    forms = {*filter(None, map(form_of, done))}
+    left = {each: None for _, each in values if form_of(each) in forms}
     left = {each: None for each in left if not known.issuperset(words(each))}
     for first, second in [*pairwise(values), *zip(values, values[2:], strict=False)]:
         between = asked[first[0].end() : second[0].start()]
@@ -89,14 +85,6 @@ def left_out(state: RunState, made: Sequence[Iteration]) -> list[str]:
             ):
                 left[other] = None
     return [*left]
-
-
-def _form(value: str) -> str:
-    """The form of an address or a code, which others of its kind have; empty for anything else."""
-    if "@" in value[1:]:
-        return "@"
-    code = value.isascii() and any(map(str.isalpha, value)) and any(map(str.isdigit, value))
-    return re.sub(r"\d+", "0", value.casefold()) if code else ""
 
 
 def _joins(between: str, one: str, other: str, state: RunState) -> bool:

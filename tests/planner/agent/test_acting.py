@@ -816,6 +816,37 @@ async def test_the_entry_whose_value_the_request_says_is_meant() -> None:
     assert ran.pool.calls[-1] == ("add_guest", given[1])
 
 
+@pytest.mark.parametrize(
+    ("prompt", "first", "problem"),
+    [
+        ("Mail ann@x.example: closed", {"room": "bob@x.example"}, "the request says ann@x.example"),
+        ("Mail ann@x.example: closed", {"room": "ann@x.example"}, ""),
+        ("Post in the lab at 14:00: closed", {"text": "at 09:00"}, ""),
+        ("Post in the lab at 14:00: closed", {"text": "09:00"}, "the request says 14:00"),
+        ("Post in the lab: closed", {"room": "office"}, "the request says lab"),
+        ("Post in the lab: closed", {"room": "lab"}, ""),
+        ("Post in the biggest room: closed", {"room": "office"}, ""),
+    ],
+)
+async def test_what_the_request_says_is_not_replaced_by_another_one(
+    prompt: str, first: dict[str, str], problem: str
+) -> None:
+    """The model has the last word, as where an end follows from a beginning."""
+    listed = json.dumps([{"room": "office", "mail": "bob@x.example"}, {"room": "lab"}])
+    given = {"room": "lab", "text": "closed"} | first
+    ran = await acted(
+        prompt,
+        steps(("Look", "list_rooms"), ("Say it", "post")),
+        {"tool": "post"},
+        *[given] * (2 if problem else 1),
+        was_done("It was said."),
+        pool=office(list_rooms=[listed], post=["Sent."]),
+    )
+    told = [each.message for each in ran.state.guards if each.guard == "arguments"]
+    assert [problem in each for each in told] == [True] * bool(problem)
+    assert ran.pool.calls[-1] == ("post", given)
+
+
 async def test_an_optional_text_that_nobody_said_is_left_out_of_a_change() -> None:
     """A model that changed an address gave the user another name as well."""
     pool = office(describe=["Described."])
