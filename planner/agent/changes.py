@@ -9,6 +9,7 @@ from planner.agent.questions import Asker
 from planner.checks.deeds import invented, left_out, left_undone, related
 from planner.checks.grounding import carried_out, echoed, not_done, results
 from planner.checks.guards import repeats, sources
+from planner.checks.guards.no_effect import complaints
 from planner.checks.parts import rows_left
 from planner.events import FinalStatus
 from planner.evidence.words import asks, long_words, parts, words
@@ -43,6 +44,9 @@ class Lacks(NamedTuple):
     left: Sequence[str] = ()
     """What it may order besides, as far as its words tell."""
 
+    told: Sequence[str] = ()
+    """The names of errors in what came of the changes that were made."""
+
     @property
     def reason(self) -> str | None:
         """Why it is not done, or not said rightly; None if it lacks nothing."""
@@ -53,6 +57,8 @@ class Lacks(NamedTuple):
         if self.failed:
             names = ", ".join(dict.fromkeys(each.tool for each in self.failed))
             return f"{names} did not succeed, as far as is known"
+        if self.told:
+            return f"what was changed came with {', '.join(self.told)}"
         if self.left:
             return f"the request may also ask for {', '.join(self.left)}"
         return None
@@ -219,7 +225,8 @@ class Changes:
         if deeds and self.made:
             left = [*left_out(self.state, self.made), *self.uncalled(), *rows_left(self.state)]
         claimed = self.claimed(deeds) if deeds else []
-        return Lacks(claimed, self.failed(), pending, list(dict.fromkeys(left)))
+        told = dict.fromkeys(name for each in self.made for name in complaints(each.result))
+        return Lacks(claimed, self.failed(), pending, [*dict.fromkeys(left)], [*told])
 
     def uncalled(self) -> list[str]:
         """The tools for changes that were not called, and of which the request has the verb, which

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from planner.checks.claims import is_date
+from planner.checks.validation import objects
 from planner.evidence.records import value_of
 from planner.evidence.words import parts, words
 from planner.tools import Arguments, ToolSpec
@@ -24,7 +25,11 @@ _WHOLE = re.compile(r"(?<![\w.:-])\d+(?![\w:-]|\.\d)")
 _CODE = re.compile(r"\S*\d\S*")
 _AFFECTED = re.compile(r"affected|(?<!fail)edcount$")
 """The names of what drivers of databases count: `rows_affected`, `matchedCount`."""
-_ALTERS = re.compile(
+_EQUALS = re.compile(r"(?i)(\w+)[\"`\]]?\s*(?:=|\bIN\s*\()([\d,\s']*\d)(?!\.\d|\w)")
+"""A column and the whole numbers that it is compared with."""
+_COMPLAINT = re.compile(r"(?:\w+(?=_|E))?_?(?:[Ee]rrors?|[Ff]ailed|failures?)(?:_?[Cc]ount)?")
+"""What services call what went wrong: `errors`, `userErrors`, `failed_count`."""
+ALTERS = re.compile(
     r"(?:UPDATE\s.*\sSET|DELETE\s+FROM|(?:INSERT|REPLACE|MERGE)\s.*INTO)\s",
     re.IGNORECASE | re.DOTALL,
 )
@@ -45,7 +50,7 @@ def changed_nothing(tool: ToolSpec, arguments: Arguments, result: str) -> bool:
     counts = [each for _, each in told if type(each) is int]
     if not told:
         counts = [int(each) for each in _WHOLE.findall(text)]
-    if any(map(_ALTERS.search, given)):
+    if any(map(ALTERS.search, given)):
         return counts.count(0) == len(counts) > 0
     verbs = parts(tool.bare_name)
     if told:
@@ -53,6 +58,26 @@ def changed_nothing(tool: ToolSpec, arguments: Arguments, result: str) -> bool:
     beside = (" ".join(each) for each in _ZERO.findall(text))
     said = {int(each) for each in re.findall(r"\d+", " ".join(given))}
     return {*counts} - said <= {0} and any(_is_done(verbs, each) for each in beside)
+
+
+def literals(value: Any) -> Iterator[tuple[str, int]]:
+    """The whole numbers that rows have to have by a statement of SQL that changes them, each with
+    the name of its column."""
+    if isinstance(value, str) and ALTERS.search(value):
+        _, _, condition = re.sub(r"(?i)\swhere\s", "\0", value).partition("\0")
+        for column, listed in _EQUALS.findall(condition):
+            yield from ((column, int(each)) for each in re.findall(r"\d+", listed))
+
+
+def complaints(result: str) -> list[str]:
+    """The names under which a result tells of errors or failures, maybe of a part alone."""
+    value = value_of(result) if result.startswith(("{", "[")) else None
+    return [
+        name
+        for each in objects(value)
+        for name, told in each.items()
+        if _COMPLAINT.fullmatch(name) and told and type(told) in (int, list, dict)
+    ]
 
 
 def _counts_nothing(told: Told, verbs: Sequence[str], defines: bool) -> bool:

@@ -14,6 +14,7 @@ from planner.checks.forms import is_path
 from planner.checks.grounding import chosen, gathered, given_paths, leaves, strings
 from planner.checks.guards.amounts import Numbers
 from planner.checks.guards.arguments import Corrected, takes_path
+from planner.checks.guards.no_effect import literals
 from planner.checks.guards.results import empty
 from planner.checks.validation import choices, takes_whole
 from planner.evidence.context import entries_within, readable
@@ -127,7 +128,7 @@ def unseen(
         numbers = in_units.in_cents if in_cents else in_units
         guesses += [
             Guess(argument, value)
-            for name, value in leaves(each, argument)
+            for name, value in [*leaves(each, argument), *literals(each)]
             if (
                 not (tool and _has_meaning(tool, argument, value))
                 and _has_no_source(value, seen, numbers, known_only=is_id(name))

@@ -1391,6 +1391,34 @@ def test_a_number_may_follow_from_a_time_or_a_duration(
     assert (unseen({argument: value}, asked, asked=asked) == []) == follows
 
 
+@pytest.mark.parametrize(
+    ("condition", "guesses"),
+    [
+        ("id = 7", []),
+        ("id = 8", [8]),
+        ("user_id IN (7, 1)", [1]),
+        ("price = 1.5", []),
+        ("name = 'sold'", []),
+    ],
+)
+def test_what_a_statement_of_sql_selects_rows_by_is_no_free_text(
+    condition: str, guesses: list[int]
+) -> None:
+    given = {"sql": f"UPDATE users SET age = 40 WHERE {condition}"}
+    assert [each.value for each in unseen(given, "Change the age of user 7")] == guesses
+
+
+async def test_what_failed_in_part_is_not_told_as_done() -> None:
+    ran = await acted(
+        "Say hello in general",
+        steps(("Say it", "post")),
+        HELLO,
+        was_done("hello was said in general."),
+        pool=office(post=['{"sent": 2, "errors": [{"to": "Bob"}]}']),
+    )
+    assert (ran.state.status, ran.state.reason) == ("partial", "what was changed came with errors")
+
+
 def test_a_guess_may_stand_within_an_object_and_be_below_zero() -> None:
     given = {"payment": {"amount": 950, "account": "X-77"}, "refund": -500}
     assert [each.value for each in unseen(given, "Pay 20.")] == [950, "X-77", -500]

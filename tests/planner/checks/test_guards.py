@@ -35,6 +35,7 @@ from planner.checks.guards.arguments import (
     takes_path,
     without_limits,
 )
+from planner.checks.guards.no_effect import complaints
 from planner.checks.guards.results import empty, fault
 from planner.prompts.texts import compact
 from planner.state import RunState
@@ -752,6 +753,20 @@ def test_a_change_that_says_it_changed_nothing_is_a_failure(
     tool = spec(name, safety=Safety.WRITE)
     assert fault(tool, arguments, result) is not changed
     assert not fault(spec(name), arguments, result)
+
+
+@pytest.mark.parametrize(
+    ("result", "names"),
+    [
+        ('{"updated": 12, "failed": 3, "errors": [{"sku": "A1"}]}', ["failed", "errors"]),
+        ('{"data": {"save": {"id": 1, "userErrors": [{"message": "x"}]}}}', ["userErrors"]),
+        ('{"updated": 12, "failed": 0, "errors": [], "error": null}', []),
+        ('{"id": 3, "title": "Outage", "error": "OOM"}', []),
+        ('{"mirrors": [1]}', []),
+    ],
+)
+def test_a_change_that_was_made_may_have_failed_in_part(result: str, names: list[str]) -> None:
+    assert complaints(result) == names
 
 
 # No progress
