@@ -4,12 +4,12 @@ import json
 from collections.abc import Sequence
 
 from planner.checks.claims import beyond, holds, in_all_readings, numbers_in
-from planner.checks.grounding import given, leaves
+from planner.checks.grounding import leaves
 from planner.evidence.context import entries_within
 from planner.evidence.pages import is_part
 from planner.evidence.records import is_further
 from planner.evidence.words import long_words, says, words
-from planner.state import RunState
+from planner.state import Iteration, RunState
 
 
 def read_in_part(state: RunState, answer: str) -> str | None:
@@ -18,7 +18,7 @@ def read_in_part(state: RunState, answer: str) -> str | None:
     another result says. As many entries as the request says are what was asked for."""
     calls = [each for each in state.part_iterations if each.by == "choice" and each.succeeded]
     read = [each for each in calls if not each.changes]
-    made = [value for each in calls if each.changes for value in given(each)]
+    made = _given(calls)
     for call in reversed(read):
         entries = entries_within(call.result)
         if len(entries) < 2 or len(entries) in numbers_in(state.prompt):
@@ -30,13 +30,7 @@ def read_in_part(state: RunState, answer: str) -> str | None:
         meant = _told_apart(entries, state.prompt)
         others = [each.result for each in read if each is not call and not is_part(each.result)]
         if made:
-            values = [value.partition(" ")[2] for value in made]
-            own = [[value for value in values if says(each, value)] for each in entries]
-            changed = [
-                each
-                for each, held in zip(entries, own, strict=True)
-                if any(sum(value in other for other in own) == 1 for value in held)
-            ]
+            changed = _of(entries, made)
             if len(changed) > 1 and not {*changed} <= {*meant}:
                 return call.tool
         elif not _says(answer, len(entries), state.prompt, meant, others):
@@ -50,13 +44,24 @@ def rows_left(state: RunState) -> list[str]:
     calls = [each for each in state.part_iterations if each.succeeded]
     queries = [each for each in calls if each.by == "query"]
     rows = entries_within(queries[-1].result) if queries else ()
-    values = [str(v) for each in calls if each.changes for _, v in leaves(each.arguments)]
-    changed = [each for each in rows if any(says(each, value) for value in values)]
+    changed = _of(rows, _given(calls))
     left = [each for each in rows if each not in changed]
     meant = _told_apart(rows, state.prompt) if changed and left else []
     if meant and {*changed} <= {*meant}:
         left = [each for each in left if each in meant]
     return [str(next(iter(json.loads(each).values()))) for each in left if changed]
+
+
+def _given(calls: Sequence[Iteration]) -> list[str]:
+    """The values that changes were given."""
+    changes = (each.arguments for each in calls if each.changes)
+    return [str(value) for arguments in changes for _, value in leaves(arguments)]
+
+
+def _of(entries: Sequence[str], values: Sequence[str]) -> list[str]:
+    """The entries that have one of these values alone."""
+    having = ([each for each in entries if says(each, value)] for value in values)
+    return list(dict.fromkeys(found[0] for found in having if len(found) == 1))
 
 
 def _told_apart(entries: Sequence[str], request: str) -> list[str]:
