@@ -23,7 +23,6 @@ DAY_FIRST = re.compile(r"(?<![\w/])(?P<d>\d{1,2})/(?P<m>\d{1,2})/(?P<y>[12]\d{3}
 MONTH_FIRST = re.compile(r"(?<![\w/])(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>[12]\d{3})(?![\w/])")
 """`12/5/2024`, which is 12 May or 5 December."""
 DAY = re.compile(r"(?<!\d)[12]\d{3}-\d{2}-\d{2}(?!\d)")
-"""A date in ISO 8601."""
 _TAKES_DAY = re.compile(
     rf'"format": "date(?:-time)?"|"(?:\w*_)?date": {{|"\w*Date": {{|{DAY.pattern}'
     r"|\bISO[- ]?8601|\bISO[- ](?:date|time|format|string)|\bRFC[- ]?3339"
@@ -62,8 +61,8 @@ def _iso(found: re.Match[str]) -> str:
 
 
 def in_moment(number: str, answer: str, text: str) -> bool:
-    """Whether a number of an answer is a part of a date in a text whose year the answer has, or of
-    a time: the 5 of "5 May 2024" in 2024-05-05, the 3 of "3 pm" in 15:00."""
+    """Whether a number of an answer is part of a date or a time in a text: the 5 of "5 May 2024" in
+    2024-05-05, the 3 of "3 pm" in 15:00."""
     padded = number.zfill(2)
     years = re.findall(rf"(?<!\d)([12]\d{{3}})-(?:{padded}-\d\d|\d\d-{padded})(?!\d)", text)
     if any(_is_dated(number, year, answer) for year in {*years}):
@@ -144,17 +143,16 @@ def in_seconds(number: float, text: str) -> bool:
 
 
 def takes_day(schema: dict[str, Any]) -> bool:
-    """Whether one of a tool's arguments is a date, by its name, its format, or the standard, format
-    or example that its description gives."""
+    """Whether one of a tool's arguments is a date, by its name, its format, or its description."""
     told = json.dumps(schema.get("properties", {}))
     named = any("%Y" in _directives(each) for each in _FORMAT.findall(told))
     return named or _TAKES_DAY.search(told) is not None
 
 
 def as_described(value: str, description: str) -> str:
-    """A date or time in the only format that a description names: `2024-05-19 12:00` for
-    `2024-05-19T12:00:00` and "in format YYYY-MM-DD HH:MM". The value as it is where it fits, has a
-    time zone, has no time and one is asked for, or is no date in ISO 8601."""
+    """A date or time of ISO 8601 in the only format that a description names: `2024-05-19 12:00`
+    for `2024-05-19T12:00:00` and "in format YYYY-MM-DD HH:MM". One with a time zone, or without the
+    time that is asked for, stays as it is."""
     formats = {_directives(each) for each in _FORMAT.findall(description)}
     if len(formats) != 1:
         return value
@@ -173,7 +171,7 @@ def as_described(value: str, description: str) -> str:
 
 
 def _directives(named: str) -> str:
-    """A format as `strptime` takes it. What follows the hour as `MM` are minutes."""
+    """A format as `strptime` takes it. `MM` after the hour are minutes."""
     fields = re.split(f"({_FIELD})", named)
     for place, field in enumerate(fields):
         if field.upper() == "MM":

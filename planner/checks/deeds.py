@@ -31,9 +31,9 @@ _JOINING = re.compile(r"(?=.*\S)(?:\s?([,;&+/、，]))?[\s\u2060]*(?:[^\W\d_]{1,
 
 
 def invented(state: RunState, call: Iteration, known: str) -> bool:
-    """Whether a model gave a call a text of which no word was said before: not by the user, in no
-    result, and not in what is `known` of the tool. The texts of an object among its arguments count
-    as one: what is said of an entity tells which kind it is. A day may be said as "tomorrow"."""
+    """Whether a model gave a call a text of which no word was said before: by the user, in results,
+    or in what is `known` of the tool. The texts of an object count as one. Dates do not count: a
+    day may be said as "tomorrow"."""
     before = [each.text for each in sources_of(state) if each.made.number < call.number]
     said = {*words("\n".join([state.said_by_user, known, *before]))}
     given = [{*words("\n".join(texts))} for texts in _texts(call.arguments)]
@@ -41,11 +41,9 @@ def invented(state: RunState, call: Iteration, known: str) -> bool:
 
 
 def _texts(arguments: Arguments) -> Iterator[list[str]]:
-    """The texts of a call's arguments, each by itself, but those of an object together."""
     for value in arguments.values():
         for each in value if isinstance(value, list) else [value]:
-            texts = strings(each)
-            yield [text for text in texts if not (is_number(text) or is_date(text))]
+            yield [text for text in strings(each) if not (is_number(text) or is_date(text))]
 
 
 def related(state: RunState, answer: str, known: str) -> str:
@@ -118,8 +116,7 @@ def changes(calls: Sequence[Iteration]) -> list[str]:
 
 
 def left_undone(calls: Sequence[Iteration], steps: Sequence[str]) -> str:
-    """Calls that did not succeed, a line each, with the reason, and steps that were not begun,
-    below a heading; empty without any."""
+    """Calls that failed, with the reason, and steps that were not begun, below a heading."""
     if not (calls or steps):
         return ""
     failed = [

@@ -15,8 +15,8 @@ _SENTENCE_END = re.compile(
     rf"(?<=[.!?؟۔።։])(?:(?<!\d\.)|(?!{_MONTH}))\s+(?=[^\W\d_{LOWER}])"
     r"|(?<=[。！？।॥။។])\s*(?![\s。！？」』）】》”’)\]])"
 )
-"""A sentence begins after a blank, with no small letter; in some scripts right after the sign that
-ends the one before, unless marks close behind it. `12. Mai 2024` goes on."""
+"""A sentence begins after a blank, with no small letter; in some scripts right after the end of the
+one before, unless marks close there. `12. Mai 2024` goes on."""
 _WIDE = "。！？"
 """No blank stands behind these."""
 CUT = "[…]"
@@ -24,8 +24,8 @@ CUT = "[…]"
 
 
 def items_in(text: str) -> list[str]:
-    """The items of a list in plain text, without their marks, and without what introduces them. A
-    block of code in a language is an item; small models put whole lists into other blocks."""
+    """The items of a list in plain text, without their marks and what introduces them. A block with
+    a language is an item; small models put whole lists into other blocks."""
     found: list[str] = []
     for prose, block in _divided(text):
         is_code = re.match(r"\s*```\w", block)
@@ -39,9 +39,8 @@ def items_in(text: str) -> list[str]:
 
 
 def sentences_in(text: str) -> list[list[str]]:
-    """The lines of an answer in plain text that say something, each as its sentences; an item of a
-    list is one sentence, and so is a block of code between others. A blank line between two others
-    has none."""
+    """The lines of a plain text, each as its sentences. An item of a list is one sentence, and so
+    is a block of code between other text. A blank line has none."""
     parts = _divided(text)
     if not any(re.search(r"\w", prose) for prose, _ in parts):  # it is all in a block
         parts = [(text, "")]
@@ -67,30 +66,27 @@ def _sentences(prose: str) -> list[list[str]]:
 
 
 def _trimmed(lines: Sequence[list[str]]) -> list[list[str]]:
-    """Lines without blank ones around them, and with one for several in a row."""
+    """Lines without blank ones around them, and with one blank line for several."""
     groups = [[*group] for _, group in groupby(lines, key=bool)]
     joined = [line for group in groups for line in (group if group[0] else [[]])]
     return joined[bool(joined and not joined[0]) : len(joined) - bool(joined and not joined[-1])]
 
 
 def is_block(sentence: str) -> bool:
-    """Whether a sentence is a block of code."""
     return _BLOCK.fullmatch(sentence) is not None
 
 
 def has_block(text: str) -> bool:
-    """Whether a text has a block of code."""
     return _BLOCK.search(text) is not None
 
 
 def only(lines: Sequence[list[str]], keep: Callable[[str], bool]) -> list[list[str]]:
-    """Lines, each as its sentences, with those sentences alone that are to be kept."""
+    """Lines, each as its sentences, without the sentences that are not to be kept."""
     left = [[*filter(keep, line)] for line in lines]
     return _trimmed([new for new, line in zip(left, lines, strict=True) if new or not line])
 
 
 def text_of(lines: Sequence[list[str]]) -> str:
-    """The text of lines, each as its sentences."""
     return "\n".join(
         "".join(f"{each}{'' if each.endswith((*_WIDE,)) else ' '}" for each in line).rstrip(" ")
         for line in lines
@@ -98,16 +94,14 @@ def text_of(lines: Sequence[list[str]]) -> str:
 
 
 def whole(text: str, longest: int, mark: str = "") -> str:
-    """A text that a schema cuts off at its `longest`: up to its last sentence that is whole, if it
-    has one, with this mark in place of the rest."""
+    """A text; if it was cut off at its `longest`, up to its last whole sentence, with a mark."""
     if len(text) < longest:
         return text
     return f"{text_of(without_last(sentences_in(text)))} {mark}".rstrip()
 
 
 def cut_off(text: str) -> str | None:
-    """A text that was cut off, up to its last sentence that is whole, with a mark; None where it
-    has none."""
+    """A text that was cut off, up to its last whole sentence, with a mark; None if it has none."""
     lines = sentences_in(text)
     kept = without_last(lines)
     return f"{text_of(kept)} {CUT}" if kept != lines else None
@@ -120,8 +114,8 @@ def without_last(lines: list[list[str]]) -> list[list[str]]:
 
 
 def prose_in(reply: str) -> str:
-    """A reply in plain text that was written as JSON after all: a string, or an object with
-    nothing but one text, or a list of them, in it."""
+    """The plain text of a reply that may be JSON after all: a string, a list of strings, or an
+    object with nothing else."""
     try:
         said = json.loads(reply, strict=False)
     except (ValueError, RecursionError):
@@ -134,9 +128,8 @@ def prose_in(reply: str) -> str:
 
 
 def block_in(reply: str, text: str) -> str:
-    """What a reply has in a code block as the new form of a text; of several blocks, the one with
-    most of its lines. Empty where it has none. Without a block it may be all of the reply, if that
-    begins and ends as the text does."""
+    """The new form of a text in a reply: its code block, or of several the one with most of the
+    text's lines; else all of the reply if it begins and ends as the text does; else empty."""
     # Blocks within a block: those of the text, or one in a language that is added.
     inside = r".*" if "```" in text else r"(?:^[ ]*```\w.*?^[ ]*```(?!\w)|(?!^[ ]*```).)*"
     closed = rf"^([ ]*)```[^\n]*\n({inside})^[ ]*```(?!\w)"

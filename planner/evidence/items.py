@@ -15,10 +15,9 @@ _NEXT = re.compile(rf"(?:\s|(?<=[。；？！]))\s*(?P<mark>{NUMBERED})\s*(?=\S)
 
 
 def listed(request: str) -> tuple[str, list[str]]:
-    """The items of a list in a request, with numbers from 1 on, and what stands before it. What
-    stands in a paragraph after it is part of each. No items if there are not two at least, or if
-    the list is not in the first paragraph or the second: it may be of a text that was pasted. None
-    either if there are more than `MAX_ITEMS`."""
+    """What stands before a list in a request, and its items, numbered from 1 on; a paragraph after
+    it is part of each. It has two items at least and `MAX_ITEMS` at most, and begins in the first
+    or the second paragraph: a later one may be of a text that was pasted."""
     request = request.replace("\r\n", "\n")
     mark = _numbered(_FIRST, request, 0, 1)
     if mark is None:
@@ -41,10 +40,9 @@ def listed(request: str) -> tuple[str, list[str]]:
 
 
 def in_turn(brief: Brief, request: str) -> bool:
-    """Whether a request asks for two things in turn: the second question is about what the first
-    one finds, each asks for something of the request that the other does not, names apart, and
-    together they have all names of the request. A small model makes two questions of many a single
-    one: "the function open_store" says which function it is."""
+    """Whether a request asks for two things in turn, since a small model makes two questions of a
+    single one: the second is about what the first finds, each has words of the request that the
+    other has not, apart from names, and together they have all its names."""
     if IT not in brief.then or IT in brief.first or not brief.first:
         return False
     first, rest = brief.first, brief.then.replace(IT, " ")

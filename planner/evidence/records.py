@@ -60,8 +60,7 @@ _PAGE = re.compile(
     r"(?i)^(?:page|limit|offset|skip|per_?page|page_?(?:size|number|index)|pagination|start_?at"
     r"|max_?results)$"
 )
-"""The names by which services say that a list goes on, how long all of it is, and which part it
-is."""
+"""How services say that a list goes on, how long all of it is, and which part it is."""
 _FURTHER = re.compile(
     r"(?i)cursor$|page_?token$|^starting_?after$"
     r"|^(?:page|offset|skip|page_?(?:number|index)|start_?(?:at|index))$"
@@ -79,9 +78,8 @@ class _WithoutAliases(yaml.BaseLoader):
 
 
 def records(result: str) -> Sequence[Mapping[str, Any]]:
-    """The records of a list: of the only list in objects, or of an object that has each of them
-    under its name. JSON may stand below a text, and records one below the other; or a table has
-    them, with names in its first row."""
+    """The records of a list: of the only list within objects, of an object that has each under its
+    name, of values one below the other, or of a table with names in its first row."""
     value = value_of(result)
     for _ in range(MAX_DEPTH):
         if not isinstance(value, dict):
@@ -121,7 +119,7 @@ def value_of(result: str) -> Any:
 
 
 def only_list(value: Any) -> Sequence[Any]:
-    """A list, or the only one within objects; empty where there is none, or several."""
+    """A list, or the only one within objects."""
     for _ in range(MAX_DEPTH):
         if not isinstance(value, dict):
             break
@@ -162,8 +160,7 @@ def tells_of_whole(name: str) -> bool:
 
 
 def is_further(arguments: Mapping[str, Any]) -> bool:
-    """Whether a call asks for another part of a list than the first: what it returns may not say
-    so, such as the last page."""
+    """Whether a call asks for another part than the first: the last page may not say so."""
     named = (str(each or "") for name, each in arguments.items() if _FURTHER.search(name))
     return any(each not in ("", "0", "1") for each in named)
 
@@ -193,8 +190,7 @@ def _common(records: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def _in_json(result: str) -> Any:
-    """The value that a result ends with, from the first line on that may begin one, or all of them
-    if there are several. Raises `ValueError` if something else is left."""
+    """The value that a result ends with, or all of several. Raises `ValueError` for another end."""
     begins = _JSON.search(result)
     place = begins.end() if begins else 0
     values = []
@@ -213,7 +209,7 @@ def _in_python(text: str) -> Any:
 
 
 class _Plain(ast.NodeTransformer):
-    """Values that Python prints as calls, as databases return them: `Decimal('12.50')` as its text,
+    """Values that Python prints as calls: `Decimal('12.50')` as its text,
     `datetime.date(2026, 11, 1)` as 2026-11-01."""
 
     def visit_Call(self, node: ast.Call) -> ast.Constant:
@@ -258,7 +254,7 @@ def _in_lines(text: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _cells(lines: Sequence[str], mark: str) -> Sequence[Sequence[str]]:
-    """The cells of lines that have as many each; none of prose, which has a blank behind marks."""
+    """The cells of lines that all have as many; none of prose, which has a blank behind marks."""
     raw = [*csv.reader(lines, delimiter=mark)]
     as_many = len(raw) > MIN_ROWS and len({*map(len, raw)}) == 1 and len(raw[0]) > 1
     prose = mark in ",;" and all(each[:1] == " " for row in raw for each in row[1:])
@@ -268,10 +264,9 @@ def _cells(lines: Sequence[str], mark: str) -> Sequence[Sequence[str]]:
 def _has_names(table: Sequence[Sequence[Any]]) -> bool:
     """Whether the first row has names, and no values: a column has numbers below one without."""
     names, *rows = table
-    columns = zip(names, *rows, strict=False)
     return any(
         not re.search(r"\d", str(name)) and all(re.search(r"\d", str(each)) for each in below)
-        for name, *below in columns
+        for name, *below in zip(names, *rows, strict=False)
     )
 
 

@@ -51,8 +51,7 @@ class StreamOptions(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """A client's request. Other fields (temperature, max_tokens, tools …) are accepted and
-    ignored."""
+    """A client's request; other fields (temperature, max_tokens, tools …) are ignored."""
 
     model: str
     messages: list[ChatMessage] = Field(min_length=1)

@@ -1,8 +1,5 @@
-"""The live view of runs in a browser: a page for everyone, and runs for those who may see them.
-
-The page draws a run's report (`server.views.report`), as every view does. It gets each change as an
-event of a stream.
-"""
+"""The live view of runs in a browser: a page for everyone, and runs for those who may see them. The
+page gets each change of a run's report (`server.views.report`) as an event of a stream."""
 
 import json
 import time
@@ -14,7 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import anyio
-from fastmcp import Context, FastMCP
+from fastmcp import FastMCP
 from fastmcp.apps import AppConfig
 from fastmcp.exceptions import ResourceError
 from pydantic import BaseModel, ValidationError
@@ -35,7 +32,7 @@ from planner.tools import Policy
 from server import auth
 from server.journal.base import Unreachable
 from server.journal.records import RunSummary
-from server.mcp.context import engine_of, errors_as, numbered
+from server.mcp.context import errors_as, numbered
 from server.mcp.input_errors import first_problem
 from server.mcp.results import VIEW
 from server.runs.engine import Engine
@@ -46,7 +43,7 @@ from server.views.timeline import timeline
 
 STATIC = Path(__file__).with_name("static")
 MAX_LISTED = 100
-"""Runs in the list, the newest."""
+"""How many runs are in the list: the newest ones."""
 PACE_SECONDS = 0.2
 """The shortest time between two changes of a page."""
 MIN_PAUSE_FACTOR = 20
@@ -71,7 +68,7 @@ TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 
 def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
-    """Publish the view at /view; `engine` is that of the lifespan."""
+    """Publish the view at /view and as a resource; `engine` is that of the lifespan."""
 
     def publish(path: str, name: str) -> None:
         @mcp.custom_route(path, methods=["GET"])
@@ -88,8 +85,7 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
         return RedirectResponse("view")
 
     def route(method: str, path: str, refused: int) -> Callable[[auth.Handler], auth.Handler]:
-        """Publish a handler; an error of ours is answered with the status `refused`, or with 503 if
-        the same may succeed later."""
+        """Publish a handler. Its errors get the status `refused`, or 503 if a retry may succeed."""
 
         def publish(handler: auth.Handler) -> auth.Handler:
             @auth.route(mcp, path, [method])
@@ -166,6 +162,25 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
         await engine().cancel(await run_of(request))
         return Response(status_code=204)
 
+    # The same page as an MCP App (the extension io.modelcontextprotocol/ui), and the list of runs
+    # in which it finds the one of a call that is under way.
+
+    @mcp.resource(VIEW, title="A run as it goes on", app=AppConfig(prefers_border=True))
+    def app() -> str:
+        """Plan, tool calls, answer and cost of a run, for hosts that show MCP Apps."""
+        style, script = text_of("view.css"), text_of("view.js")
+        return (
+            text_of("view.html")
+            .replace(STYLE, f"<style>\n{style}</style>")
+            .replace(SCRIPT, f'<script type="module">\n{script}</script>')
+        )
+
+    @mcp.resource("runs://newest", title="The newest runs", mime_type="application/json")
+    async def newest() -> str:
+        """Id, status, prompt and times of the newest runs."""
+        with errors_as(ResourceError):
+            return json.dumps(await listing(engine(), [auth.caller()]))
+
 
 class Question(BaseModel):
     prompt: str
@@ -179,8 +194,7 @@ class Answer(BaseModel):
 
 
 def of_our_page(request: Request) -> None:
-    """Raises `RequestError` for a request from a page of another site. This is a second guard: such
-    a page has no token, and no browser sends the token by itself."""
+    """Raises `RequestError` for a request from another site's page, which has no token either."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise RequestError("Only the view's own page may ask for this, not a page of another site.")
 
@@ -191,35 +205,13 @@ class SteerRequest(BaseModel):
     order: list[int] = []
 
 
-def register_app(mcp: FastMCP) -> None:
-    """Publish the page as an MCP App (the extension io.modelcontextprotocol/ui), and the list of
-    runs in which it finds the one of a call that is under way."""
-
-    @mcp.resource(VIEW, title="A run as it goes on", app=AppConfig(prefers_border=True))
-    def app() -> str:
-        """Plan, tool calls, answer and cost of a run, for hosts that show MCP Apps."""
-        style, script = text_of("view.css"), text_of("view.js")
-        return (
-            text_of("view.html")
-            .replace(STYLE, f"<style>\n{style}</style>")
-            .replace(SCRIPT, f'<script type="module">\n{script}</script>')
-        )
-
-    @mcp.resource("runs://newest", title="The newest runs", mime_type="application/json")
-    async def newest(ctx: Context) -> str:
-        """Id, status, prompt and times of the newest runs."""
-        with errors_as(ResourceError):
-            return json.dumps(await listing(engine_of(ctx), [auth.caller()]))
-
-
 @cache
 def text_of(name: str) -> str:
     return (STATIC / name).read_text("utf-8")
 
 
 def owners() -> list[str]:
-    """Whose runs the caller may see: their own; the user also sees those of their other servers and
-    commands, which have no caller."""
+    """Whose runs the caller may see: their own; the user also sees those without a caller."""
     return [auth.caller(), *([LOCAL] if auth.is_user() else [])]
 
 
@@ -254,8 +246,7 @@ def approval(run: Run) -> dict[str, Any] | None:
 
 
 async def changes(run: Run) -> AsyncIterator[str]:
-    """The changed keys of the run's page as JSON, first all of them, until nothing more happens in
-    the run here."""
+    """The changed keys of the run's page as JSON, at first all, until the run has ended here."""
     sent: dict[str, str] = {}
     while True:
         await run.flush()  # what a page has seen is not lost

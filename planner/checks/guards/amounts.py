@@ -27,11 +27,10 @@ class Numbers(NamedTuple):
     times: Sequence[float]
     """What follows from the times and durations of the request."""
     scales: Sequence[int] = SCALES
-    """By what they may grow in a smaller unit."""
 
     @property
     def in_cents(self) -> Self:
-        """The same, for what may be an amount in the smallest unit of its currency."""
+        """The same, for an amount that may be in the smallest unit of its currency."""
         return self._replace(scales=(*self.scales, CENTS))
 
     @classmethod
@@ -60,8 +59,8 @@ class Numbers(NamedTuple):
             yield from (first + second, first - second, first * second)
 
     def _shares(self) -> Iterator[float]:
-        """So many percent, as the request says, of a number, and the number with them, also with
-        another number of the request added or taken off: "plus 19.5% and a fee of 5"."""
+        """Each percentage of a number, and the number plus or minus it, also with another number of
+        the request: "plus 19.5% and a fee of 5"."""
         for number, rate in product(self.seen[-MAX_OPERANDS:], self.rates):
             share = number * rate / 100
             for each in (share, number + share, number - share):

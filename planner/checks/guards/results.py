@@ -30,8 +30,7 @@ _EMPTY = re.compile(
 
 
 def empty(result: str) -> bool:
-    """Whether a successful result contains nothing: `[]`, `{"files": []}`, "no matches", a heading
-    alone."""
+    """Whether a successful result contains nothing: `[]`, "no matches", a heading alone."""
     if result.startswith(f"{NOTHING}, nor for "):
         return True
     bare = re.sub(r'"\w+"\s*:', "", result)
@@ -39,8 +38,8 @@ def empty(result: str) -> bool:
 
 
 def _only_counts(result: str) -> bool:
-    """Whether a result is an object with an empty list and what is said about it: zeros, and
-    further objects of plain numbers such as the bounds of a page."""
+    """Whether a result is an object with an empty list, zeros, and objects of plain numbers such as
+    the bounds of a page."""
     values = _object(result.strip()).values()
     inner = [each for value in values if isinstance(value, dict) for each in value.values()]
     told = [each for each in values if not isinstance(each, dict)]
@@ -55,7 +54,7 @@ _FAULT = re.compile(
 )
 _TRACEBACK = "Traceback (most recent call last):"
 _FAILED = re.compile(r"(?:Failed|Unable) to |[Ee]rror [a-z]+ing ")
-"""How a change is told that was not made; a message may begin so too."""
+"""How it is said that a change was not made; what a tool reads may begin so too."""
 _MARK = re.compile(r"[^\w\x00-\x7f]+\s*")
 """What may stand before an error, such as a cross."""
 _FAULT_KEYS = {
@@ -86,12 +85,9 @@ _SHOWS_LOGS = re.compile(r"(?<![a-z])logs?(?![a-z])", re.IGNORECASE)
 
 
 def fault(tool: ToolSpec, arguments: Arguments, result: str) -> bool:
-    """Whether a result that is marked as a success is nothing but a short error. An object that
-    says that a change failed is one whatever else it has.
-
-    If the tool shows the project's own text, the error has to name the tool or the path: a log may
-    contain one line that says "Error: disk full".
-    """
+    """Whether a result that is marked as a success is nothing but a short error, or an object that
+    says that a change failed. If the tool shows the project's own text, the error has to name the
+    tool or the path: a log may be one line that says "Error: disk full"."""
     text = result.strip()
     is_short = len(text) <= MAX_FAULT_CHARS
     data = {} if tool.read_only and (not is_short or text.startswith("[")) else _object(text)
@@ -147,8 +143,7 @@ def _spelled_alike(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_fault(tool: ToolSpec, arguments: Arguments, text: str, data: dict[str, Any]) -> bool:
-    """Whether a text is an error, or an object that says one and nothing else but the
-    arguments."""
+    """Whether a text is an error, or an object that says one and nothing else but the arguments."""
     bare = text[begins.end() :] if (begins := _MARK.match(text)) else text
     begins_so = _FAULT.match(bare) is not None or _is_status_line(bare)
     begins_so = begins_so or (not tool.read_only and _FAILED.match(bare) is not None)
