@@ -57,10 +57,10 @@ class Sender:
             arguments, following = further, Part(again.text)
             new = [each for each in following.listed if each not in read]
             parts, seconds, read = parts + 1, seconds + again.seconds, read + new
-            ends = following.ends(len(read)) if new else last.total <= len(read)
-            if not new:
+            if not new:  # a tool that does not heed the argument returns the same again
+                ends = empty(again.text) and last.total <= len(read)
                 break
-            last = following
+            ends, last = following.ends(len(read)), following
         if not parts:
             return result
         self.guard("page", f"{tool.name} goes on; {counted(parts, 'further part')} read")

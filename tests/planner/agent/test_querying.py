@@ -210,6 +210,23 @@ async def test_the_further_pages_of_a_list_are_read_as_one() -> None:
 
 
 @pytest.mark.parametrize(
+    ("again", "whole"),
+    [
+        ({"issues": ISSUES, "next_cursor": "c4"}, False),
+        ({"issues": [], "next_cursor": None}, True),
+        ({"message": "later"}, False),
+    ],
+)
+async def test_a_page_without_new_entries_ends_a_list_only_if_it_is_empty(
+    again: dict[str, Any], whole: bool
+) -> None:
+    said = [sql(COUNTED), found("bob has 2 open issues.")] if whole else [found("7, 9 and 10.")]
+    ran = await asked({"state": "all"}, *said, pool=in_parts(again))
+    assert ("next_cursor" in ran.results[0][2]) is not whole
+    assert len(ran.pool.calls) == 2
+
+
+@pytest.mark.parametrize(
     ("prompt", "answer", "status"),
     [
         ("Which issues are there?", "There are 7, 8, 9 and 10.", "partial"),
