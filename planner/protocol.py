@@ -35,7 +35,10 @@ class RunRequest(BaseModel, frozen=True, extra="forbid"):
     prompt: str
     """The user's question or task. The client's own system prompt never comes here."""
     said_before: str = ""
-    """The conversation up to the prompt, in which nothing is looked up."""
+    """The conversation up to the prompt, as data that the models see; nothing is looked up in it.
+    Keep it short: it is in every prompt."""
+    user_said_before: str = ""
+    """The part of it that the user said: a call may be made with what stands there."""
     goal: Goal = "answer"
     """`plan`: stop at the plan; `step`: one tool call and its notes; `conclude`: the answer from
     the steps before."""

@@ -276,6 +276,12 @@ class RunState:
         return "\n".join([*prompts, *(each.said.hint for each in self.steered if each.said.hint)])
 
     @property
+    def said_by_user(self) -> str:
+        """What a call may be made with: the user's words, also from before the run."""
+        before = (part.request.user_said_before for part in self.parts)
+        return "\n".join([*filter(None, before), self.user_words])
+
+    @property
     def unshown(self) -> list[Steered]:
         """The steering that the models see with the next question."""
         return [each for each in self.steered if not each.shown]

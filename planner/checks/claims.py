@@ -105,6 +105,11 @@ _AROUND_NUMBER = (
 )
 _AROUND_DATE = _AROUND_NAME[0], re.compile(r"(?!\d)")  # a time may follow
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATE_VALUE = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?:[T ].*)?"
+    r"|\d{1,2}(?::\d{2}(?::\d{2})?(?:Z|[+-]\d{2}:?\d{2})?(?: ?[ap]m)?| ?[ap]m)",
+    re.IGNORECASE,
+)
 _NUMBERED = re.compile(rf"(?m)^\s*{NUMBERED}\s*")
 _LINES = re.compile(r"((?:[\w.-]+/)*[\w-]+\.[^\W\d]\w*):\d+(?:-\d+)?\b")
 
@@ -203,6 +208,11 @@ def is_number(claim: str) -> bool:
 def is_value(claim: str) -> bool:
     """Whether it is a number or a date."""
     return is_number(claim) or _DATE.fullmatch(claim) is not None
+
+
+def is_date(value: str) -> bool:
+    """Whether it is a date or a time, in any format that is one: `15.01.2027`, `01/15/2027`."""
+    return any(map(_DATE_VALUE.fullmatch, readings(value)))
 
 
 def beyond(answer: str, request: str) -> list[str]:

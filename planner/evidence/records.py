@@ -52,7 +52,7 @@ _CUT = re.compile(r"(?i)^(?:(?:is_?)?truncated|more)$")
 _CURSOR = re.compile(r"(?!\d+\Z)\w{8}")
 """The beginning of a place in a list where it is no number, nor `+02:00`."""
 _LAST = re.compile(r"(?i)^is_?last(?:_?page)?$")
-_PAGES = re.compile(r"(?i)^(?:(?:total|num|last)_?pages?|pages|page_?count)$")
+PAGES = re.compile(r"(?i)^(?:(?:total|num|last)_?pages?|pages|page_?count)$")
 _TOTAL = re.compile(
     r"(?i)^(?:count|(?:total|num)_?(?:count|items|results|hits|records|entries|elements))$"
 )
@@ -85,11 +85,11 @@ def records(result: str) -> Sequence[Mapping[str, Any]]:
         if not isinstance(value, dict):
             break
         if rows := _with_names(value):
-            value = [] if _is_page(value, rows) else rows
+            value = [] if is_page(value, rows) else rows
             break
         inner = [each for each in value.values() if isinstance(each, list | dict) and each]
         lists = [each for each in inner if isinstance(each, list)]
-        if len(lists) == 1 and _is_page(value, lists[0]):
+        if len(lists) == 1 and is_page(value, lists[0]):
             return []
         by_name = all(isinstance(each, dict) for each in value.values()) and _common(value.values())
         named = [{"name": name} | each for name, each in value.items()] if by_name else None
@@ -129,7 +129,7 @@ def only_list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else []
 
 
-def _is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
+def is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
     """Whether a list is a part of one: what stands beside it says that there is more."""
     within = [each for each in value.values() if isinstance(each, dict)]
     beside = {str(name): each for some in (*within, value) for name, each in some.items()}
@@ -137,11 +137,10 @@ def _is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
     cut = any(_is_true(each) for name, each in beside.items() if _CUT.search(name))
     last = [_is_true(each) for name, each in beside.items() if _LAST.search(name)]
     ends = more == [False] or last == [True]  # the last page may have a cursor too
-    goes_on = not ends and any(each and _REST.search(name) for name, each in beside.items())
-    goes_on = goes_on or _CURSOR.match(str(beside.get("offset"))) is not None
+    goes_on = not ends and any(goes_on_at(*each) for each in beside.items())
     paged = any(map(_PAGE.search, beside))
     longer = {name for name, each in beside.items() if type(each) is int and each > len(listed)}
-    several = (type(each) is int and each > 1 and _PAGES.search(n) for n, each in beside.items())
+    several = (type(each) is int and each > 1 and PAGES.search(n) for n, each in beside.items())
     return (
         (True in more or False in last or cut or goes_on)
         or any(_TOTAL.search(name) or (paged and name.lower() == "total") for name in longer)
@@ -149,9 +148,15 @@ def _is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
     )
 
 
+def goes_on_at(name: str, value: Any) -> bool:
+    """Whether a value of this name beside a list is the place where it goes on."""
+    place = name == "offset" and _CURSOR.match(str(value))
+    return bool(value) and bool(_REST.search(name) or place)
+
+
 def tells_of_whole(name: str) -> bool:
     """Whether a value of this name beside a list tells how it goes on, or how long all of it is."""
-    return any(each.search(name) for each in (_REST, _MORE, _CUT, _LAST, _PAGES, _TOTAL))
+    return any(each.search(name) for each in (_REST, _MORE, _CUT, _LAST, PAGES, _TOTAL))
 
 
 def is_further(arguments: Mapping[str, Any]) -> bool:

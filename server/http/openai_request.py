@@ -93,9 +93,11 @@ class ChatRequest(BaseModel):
         if unread:
             what = f"The planner reads text only, not {', '.join(sorted(unread))}; leave it out."
             raise Unservable(what, "messages")
+        before = self.messages[: asked[-1]]
         return RunRequest(
             prompt=last.text,
-            said_before=said_before(self.messages[: asked[-1]]),
+            said_before=said_before(before),
+            user_said_before=said_before([each for each in before if each.role == "user"]),
             limits=Limits(seconds=RUN_SECONDS),
             policy=Policy.ASK,
             data_schema=self.data_schema,

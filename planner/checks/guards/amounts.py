@@ -6,6 +6,7 @@ from itertools import chain, product
 from typing import NamedTuple, Self
 
 from planner.checks.claims import is_number, numbers_in, readings
+from planner.checks.dates import numbers_of_time
 from planner.checks.grounding import CENTS, SCALES, SMALLEST_AMOUNT
 
 MAX_OPERANDS = 40
@@ -23,6 +24,8 @@ class Numbers(NamedTuple):
     """Those of the request but for its percentages."""
     rates: Sequence[float]
     """The percentages of the request."""
+    times: Sequence[float]
+    """What follows from the times and durations of the request."""
     scales: Sequence[int] = SCALES
 
     @property
@@ -36,13 +39,19 @@ class Numbers(NamedTuple):
         forms = (form for rate in _RATE.findall(asked) for form in readings(rate))
         rates = list(dict.fromkeys(float(each) for each in forms if is_number(each)))
         fees = numbers_in(_RATE.sub(" ", asked))
-        return cls(numbers_in(seen), fees[:MAX_FEES], rates[:MAX_FEES])
+        times = [*numbers_of_time(asked)]
+        return cls(numbers_in(seen), fees[:MAX_FEES], rates[:MAX_FEES], times)
 
     def lead_to(self, amount: float) -> bool:
         """Whether an amount is one of them, in whatever unit, or follows from them."""
         in_unit = (number * scale for number in self.seen for scale in self.scales)
-        found = (self.seen, in_unit, self._of_two(), self._shares())
+        found = (self.seen, in_unit, self.times, self._of_two(), self._shares())
         return any(abs(amount - each) < SMALLEST_AMOUNT / 2 for each in chain(*found))
+
+    def last(self, durations: Sequence[Sequence[float]]) -> bool:
+        """Whether all numbers of one of these were seen."""
+        known = {*self.seen, *self.times}
+        return any(known.issuperset(each) for each in durations)
 
     def _of_two(self) -> Iterator[float]:
         newest = self.seen[-MAX_OPERANDS:]

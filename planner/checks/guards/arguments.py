@@ -49,9 +49,9 @@ def takes_paths(tool: ToolSpec) -> bool:
 
 
 def seen_paths(state: RunState) -> Seen:
-    """Every path in the listing, the request or a result, the folders of paths in calls, and the
-    paths of what a call listed in a folder."""
-    texts = [state.started.listing or "" if state.started else "", state.user_words]
+    """Every path in the listing, the request or a result, the folders of paths in calls, and what
+    a call with the path of a folder found in it."""
+    texts = [state.started.listing or "" if state.started else "", state.said_by_user]
     succeeded = [each for each in state.iterations if each.succeeded]
     texts += [readable(each.result) for each in succeeded]
     given = [

@@ -8,16 +8,18 @@ from urllib.parse import unquote
 
 from rapidfuzz import fuzz, process
 
-from planner.checks.claims import claims, holds, is_value, numbers_in, plain, readings
+from planner.checks.claims import claims, holds, is_date, is_value, numbers_in, plain
+from planner.checks.dates import in_seconds, lasting
 from planner.checks.forms import is_path
 from planner.checks.grounding import chosen, gathered, given_paths, leaves, strings
 from planner.checks.guards.amounts import Numbers
 from planner.checks.guards.arguments import Corrected, takes_path
+from planner.checks.guards.no_effect import literals
 from planner.checks.guards.results import empty
 from planner.checks.validation import choices, takes_whole
 from planner.evidence.context import entries_within, readable
 from planner.evidence.listing import paths_said
-from planner.evidence.words import BETWEEN, apart, long_words, words
+from planner.evidence.words import BETWEEN, apart, long_words, says, words
 from planner.passage import Passage
 from planner.state import Iteration, RunState
 from planner.text import flat, shortened
@@ -50,7 +52,6 @@ _BLANK_VALUE = re.compile(r"<.*>|\[.*\]|\{.*\}|\$\{?\w+\}?")
 """`<id of the bill>`: what stands for a value that is not known."""
 _CODE_VALUE = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]|@")
 """With letters and digits, or an e-mail address."""
-_DATE_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{1,2}:\d{2}(?::\d{2})?")
 
 
 _EXPLAINED = re.compile(r"(?<![\w.])(\d{1,3})\s*[=:]\s*(?=[^\W\d])")
@@ -94,7 +95,7 @@ def said(state: RunState) -> str:
         if not empty(call.result):
             texts += given_paths(call)
             texts.append(found_by(call))
-    return "\n".join([*texts, state.user_words])
+    return "\n".join([*texts, state.said_by_user])
 
 
 def found_by(call: Iteration) -> str:
@@ -123,7 +124,7 @@ def unseen(
         numbers = in_units.in_cents if in_cents else in_units
         guesses += [
             Guess(argument, value)
-            for name, value in leaves(each, argument)
+            for name, value in [*leaves(each, argument), *literals(each)]
             if (
                 not (tool and _has_meaning(tool, argument, value))
                 and _has_no_source(value, seen, numbers, known_only=is_id(name))
@@ -194,13 +195,16 @@ def _has_no_source(value: Any, seen: str, numbers: Numbers, known_only: bool) ->
             alone = rf"(?<![\w.-])(?<!\d[:/]){value}(?![\w/-]|[:.]\d)"
             return re.search(alone, apart(seen)) is None
         case int() | float():
-            return abs(value) > MAX_PLAIN_NUMBER and not numbers.lead_to(abs(value))
+            plain_number = abs(value) <= MAX_PLAIN_NUMBER or numbers.lead_to(abs(value))
+            return not plain_number and not in_seconds(value, seen)
         case str() if known_only and " " in value.strip():  # a title, where an id is asked for
             return True
         case str() if _BLANK_VALUE.fullmatch(value):
             return value not in seen
         case str() if _QUANTITY.fullmatch(value) and not (known_only or _stands(value, seen)):
             return not all(map(numbers.lead_to, map(float, _DECIMAL.findall(value))))
+        case str() if not known_only and numbers.last(lasting(value)):
+            return False
         case str() if _is_token(value, known_only) and not is_date(value):
             bare = unquote(_SCHEME.sub("", value)).strip("./#@")
             whole, *of_path = [_stands(part, seen) for part in [bare, *bare.split("/")]]
@@ -212,11 +216,6 @@ def _is_token(value: str, known_only: bool) -> bool:
     """Whether a text names something that has to be known. Words joined with underscores, such as
     the kind of a relation, may be the model's own, unless they are an id."""
     return _TOKEN_VALUE.fullmatch(value) is not None or (known_only and "_" in value)
-
-
-def is_date(value: str) -> bool:
-    """Whether it is a date or a time, in any format that is one: `15.01.2027`, `01/15/2027`."""
-    return any(map(_DATE_VALUE.fullmatch, readings(value)))
 
 
 def _stands(value: str, text: str) -> bool:
@@ -237,22 +236,28 @@ def mentioned(names: Iterable[str], state: RunState) -> set[str]:
 
 
 def another_entry(arguments: Arguments, state: RunState) -> str | None:
-    """What may be wrong with an id in a change: of the list's entries, another one has a word of
-    the request that tells them apart, and this one has none. A small model takes the first
-    entry."""
-    asked = {*long_words(state.user_words)}
+    """What may be wrong with an id in a change: the entry that has it, in a list that was found,
+    has no word of the request which tells the entries apart, and another entry has one, or has a
+    value as the request says it. A small model takes the first entry."""
+    request = state.user_words
+    asked = {*long_words(request)}
     for name, listed, having in _entries_meant(arguments, state):
-        said = [asked & {*words(each)} for each in listed]
-        common = {word for word in asked if all(word in each for each in said)}
-        told = [each - common for each in said]
+        said = [asked.intersection(words(each)) | _whole_in(request, each) for each in listed]
+        told = [each - said[0].intersection(*said) for each in said]
         best = max(range(len(listed)), key=lambda n: len(told[n]))
         if told[best] and not told[having]:
             own, other = (shortened(flat(listed[n]), MAX_ENTRY_CHARS) for n in (having, best))
-            word = min(told[best])
+            word = min(told[best] & asked or told[best])
             return (
                 f"the request says {word}, as ({other}) does; {name} {arguments[name]} is ({own})"
             )
     return None
+
+
+def _whole_in(request: str, entry: str) -> set[str]:
+    """The values of an entry that stand in a request as they are: `Dune` beside `Dune Messiah`."""
+    values = re.findall(r"""[:=]\s*["']?([^\W\d][^"'\n,}]*)""", entry)
+    return {each.strip() for each in values if says(request, each.strip())}
 
 
 def as_it_is(arguments: Arguments, state: RunState) -> str | None:
