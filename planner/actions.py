@@ -1,11 +1,6 @@
-"""What a run did, as records, and in a short form for prompts.
+"""What a run did, as records, and in a short form for prompts; both are computed from the state.
 
-Both are derived from the state, which is a fold of the journal; neither is stored. Who says what:
-
-    written by the model    thinking, insights, synthesis (its notes), and in deep mode
-                            reflection and hypothesis.belief
-    decided by the model    approach, planning, hypothesis.test: its objectives and its next call
-    known by code           the rest: outcome, learning, relevance, progress, mode
+docs/design.md ("State") says which fields a model writes, and which are the work of code.
 """
 
 import re
@@ -105,18 +100,15 @@ class Action(BaseModel, frozen=True):
 def actions(
     state: RunState, of: Sequence[Iteration] | None = None, longest: int = MAX_RESULT_CHARS
 ) -> list[Action]:
-    """The records of a run, one for each iteration or for each of some; results in them are cut to
-    `longest` characters."""
+    """The records of these iterations, or of all; results are cut to `longest` characters."""
     fresh = new_lines(state.iterations)
     chosen = state.iterations if of is None else of
     return [_action(state, each, fresh[each.number], longest) for each in chosen]
 
 
 def attempts(done: Sequence[Action]) -> list[str]:
-    """What was tried and with what result, a line each: the model's words first, if it has some.
-
-    Calls without relevance share one line, so that they are not made again.
-    """
+    """What was tried and with what result, a line each; the model's own words come first. Calls
+    without relevance share one line, so that they are not made again."""
     lines: dict[str, None] = {}
     others: dict[str, None] = {}
     for call in (call for action in done for call in action.tool_calls):
@@ -134,12 +126,8 @@ def attempts(done: Sequence[Action]) -> list[str]:
 
 
 def mode(state: RunState) -> Mode:
-    """How to ask for the decision on the newest result.
-
-    Fast as long as that works. Deep at the first sign that it does not: the newest calls brought
-    no new line (a fault, a refusal, a repeat, nothing found), or the last step ended without
-    success. Fast again when both have passed.
-    """
+    """How to ask for the decision on the newest result: deep if the newest calls brought no new
+    line, or if the last step ended without success."""
     if not state.iterations:
         return "fast"
     given_up = bool(state.completed_steps) and not state.completed_steps[-1].success
@@ -162,7 +150,6 @@ def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> 
     if iteration.mode == "deep" and not last:
         after = state.iterations[iteration.number + 1]
         planning = f"{after.tool}: {after.prompt}"
-    test = f"{iteration.tool}: {iteration.prompt}"
     return Action(
         iteration=iteration.number,
         step=iteration.step,
@@ -191,7 +178,7 @@ def _action(state: RunState, iteration: Iteration, fresh: int, longest: int) -> 
         ],
         synthesis=ended.notes if ended else "",
         progress=progress,
-        hypothesis=Hypothesis(belief=before.belief, test=test)
+        hypothesis=Hypothesis(belief=before.belief, test=f"{iteration.tool}: {iteration.prompt}")
         if before and before.belief
         else Hypothesis(),
     )
@@ -255,7 +242,7 @@ def _learning(iteration: Iteration, fresh: int) -> str:
 
 
 def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
-    """By what was said about the result, beyond the user's own words."""
+    """How relevant a result is, by what was said about it."""
     if not iteration.succeeded or empty(iteration.result):
         return "low"
     request = state.user_words
@@ -270,13 +257,13 @@ def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
 
 @lru_cache(maxsize=RESULTS_KEPT)
 def _words_of(result: str) -> frozenset[str]:
-    """Kept, as the records are made again for each decision."""
+    """They are kept, because the records are made again for each decision."""
     return frozenset(words(result))
 
 
 def call_in_words(call: Iteration) -> str:
-    """The arguments of a call in the words of a person. The pattern of a search that code makes has
-    only the beginnings of words; what it is to find has them in full."""
+    """The arguments of a call in a person's words. A pattern that code has made has only the
+    beginnings of words, so that what it is to find is shown instead."""
     patterns = (value for value in call.arguments.values() if isinstance(value, str))
     if call.by == "lookup" and any(re.search(r"\||\(\?", each) for each in patterns):
         return call.prompt.removeprefix("find ")

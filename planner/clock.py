@@ -8,11 +8,8 @@ import anyio
 
 
 class Clock:
-    """Counts a run's seconds on the event loop's clock, which never jumps.
-
-    A resumed run begins with the seconds that it had `spent`. While the clock is held, for example
-    while a record is replayed, no time counts and no limit is reached.
-    """
+    """Counts a run's seconds, from those that it had `spent` before. While the clock is held, as in
+    a replay, no time counts and no limit is reached."""
 
     def __init__(self, spent: float = 0.0) -> None:
         self._spent = spent
@@ -38,7 +35,7 @@ class Clock:
 
     @contextmanager
     def extended(self, seconds: float) -> Iterator[None]:
-        """Let the limits in force last until then, for what should not be cut off."""
+        """Let the limits in force last until then at least."""
         before = self._open
         self._open = [(max(seconds, until), scope) for until, scope in before]
         self._set_deadlines()

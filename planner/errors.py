@@ -5,7 +5,7 @@ EMBEDDED_EXTRA = "pipx install --force '.[embedded]', in a checkout of Planloom"
 
 
 class PlanloomError(Exception):
-    """The base of every error for a person. Its text says everything; show it without a trace."""
+    """The base of every error whose text says all that a person has to know."""
 
 
 class RequestError(PlanloomError):

@@ -32,8 +32,8 @@ Role = Literal[
 ]
 """The purpose of a model call."""
 TRIES: Sequence[Role] = ("answer", "repair")
-"""Attempts at an answer. One that was not certain is not shown beside newer passages: a small
-model repeats it."""
+"""Attempts at an answer. One that was not certain is not shown beside newer passages, because a
+small model repeats it."""
 ALONE: Sequence[Role] = ("overview", "confirm", "facts", "rewrite", "example")
 """Asked without the results so far: the question contains all that should be read."""
 ASIDE: Sequence[Role] = ("words", "files", "select", "arguments", "query", "again", *ALONE)
@@ -44,12 +44,9 @@ MadeBy = Literal["lookup", "choice", "query"]
 model's query of a list."""
 
 FinalStatus = Literal["answered", "partial", "not_found", "refused", "failed", "cancelled"]
-"""How a run ended. `partial`: a limit or a fault cut it short, and the answer says what was found;
-or the answer is not certain, as `reason` says: two readings differ, or something in it is in no
-result; or it does not fit the caller's schema, or a planned change was not made. `not_found`: the
-run looked and says honestly that it could not find out. `refused`: what was to be done was not
-permitted, and was not done."""
-
+"""How a run ended. `partial`: the answer is not complete or not certain, for the `reason` that the
+run gives. `not_found`: the run looked, and says that it could not find out. `refused`: what was to
+be done was not permitted, and was not done."""
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 """As RFC 5424 has them, from the least to the worst."""
@@ -57,15 +54,13 @@ LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "a
 FROM_OUTSIDE = frozenset(
     {"run_resumed", "run_steered", "upstream_logged", "question_asked", "question_answered"}
 )
-"""The types of events that the agent does not record. They do not come again when a record is
-replayed."""
+"""The events that the agent does not record, and that do not come again in a replay."""
 
 
 class BaseEvent(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     at: float = Field(default_factory=time.time)
-    """Seconds since the epoch."""
 
 
 class RunStarted(BaseEvent):
@@ -77,15 +72,12 @@ class RunStarted(BaseEvent):
     tools: list[str]
     """Names of the tools that the run may call, in the pool's order."""
     approved_first: list[str] = []
-    """Those of them that are not read-only: each call of one is decided on (`ApprovalAsked`)."""
+    """Those of them that are not read-only."""
     offered: list[str]
-    """Those of them that the models are shown: all of a small pool, the best for the request of a
-    large one."""
+    """Those that the models are shown: all of a small pool, the best ones of a large pool."""
 
 
 class ModelCalled(BaseEvent):
-    """One entry of the ledger."""
-
     type: Literal["model_called"] = "model_called"
     role: Role
     model: str
@@ -123,35 +115,34 @@ class BriefMade(BaseEvent):
     """Words to search for, besides the request's own."""
     wants: Wants
     may_be_order: bool = False
-    """Whether it was read as an action first, for which the run has no tool ("Can you delete
-    it?"), or is a question whose plan has a change."""
+    """Whether it was first read as an action that the run has no tool for ("Can you delete it?"),
+    or is a question whose plan has a change."""
     first: str = ""
     """A question of the request that is read for before the rest; empty if none is."""
     then: str = ""
     """The rest, with `[it]` for the answer to the first."""
     offered: list[str] = []
-    """The tools of a large pool that its words bring in, which a request in another language than
-    that of the tools may not."""
+    """The tools of a large pool that its words bring in, besides the request's own."""
 
 
 class ItemStarted(BaseEvent):
-    """An item of a request that is a list of requests is met next, the first one being 1."""
+    """The next item of a request that is a list of requests."""
 
     type: Literal["item_started"] = "item_started"
     number: int
+    """From 1."""
     of: int
-    """How many there are."""
     prompt: str
     before: list[str] = []
-    """The items before it and their answers, which its prompts begin with."""
+    """The items before it with their answers."""
 
 
 class PassagesGathered(BaseEvent):
-    """A question was looked up: these passages are shown to the models."""
+    """The passages that a look-up shows to the models."""
 
     type: Literal["passages_gathered"] = "passages_gathered"
     iteration: int
-    """The last call of the look-up; the passages stand in its place."""
+    """The last call of the look-up, in whose place the passages stand."""
     query: str
     passages: list[Passage]
 
@@ -176,14 +167,12 @@ class ApprovalAsked(BaseEvent):
     """All of them, also the operator's."""
     safety: Safety
     guessed: list[str] = []
-    """The arguments that neither a result nor the request contains, each as `name: value`."""
+    """The arguments that nobody said, each as `name: value`."""
     digest: str = ""
-    """By this an answer names the call; the server that drives the run makes it."""
+    """It names the call in an answer; the server that drives the run makes it."""
 
 
 class ApprovalDecided(BaseEvent):
-    """The decision on that call (`planner.tools.Approval`)."""
-
     type: Literal["approval_decided"] = "approval_decided"
     iteration: int
     tool: str
@@ -201,8 +190,8 @@ class ToolCalled(BaseEvent):
 
 
 class ToolReturned(BaseEvent):
-    """Every iteration ends in one of these, also when the call was refused or never went out.
-    Calls that are made side by side return in any order."""
+    """The end of an iteration, also of a call that never went out. Calls that are made side by side
+    return in any order."""
 
     type: Literal["tool_returned"] = "tool_returned"
     iteration: int
@@ -212,7 +201,6 @@ class ToolReturned(BaseEvent):
     text: str
     seconds: float
     answered: bool = True
-    """False if the call was sent and no readable answer came back: its effect is unknown."""
 
 
 class UpstreamEvent(BaseEvent):
@@ -245,7 +233,7 @@ class QuestionAsked(UpstreamEvent):
 
 
 class QuestionAnswered(UpstreamEvent):
-    """How the person reacted. No event has the answer itself, which is for the upstream only."""
+    """How the person reacted. The answer itself is for the upstream only, and in no event."""
 
     type: Literal["question_answered"] = "question_answered"
     action: Literal["accept", "decline", "cancel"]
@@ -277,7 +265,7 @@ class StepStarted(BaseEvent):
     number: int
     objective: str
     offered: list[str] = []
-    """Tools shown from here on besides those before; none if the whole pool is shown."""
+    """The tools that it brings in; none if the whole pool is shown."""
     asks: bool = False
     """Whether the objective is a question of the request, which is read for in its place."""
 
@@ -301,21 +289,20 @@ class PlanRevised(BaseEvent):
 
 
 class RunSteered(BaseEvent):
-    """The run was steered; that waits for the next decision. The server that drives the run records
-    it, not the agent."""
+    """Steering has come in, and waits for the next decision."""
 
     type: Literal["run_steered"] = "run_steered"
     steering: Steering
 
 
 class SteeringTaken(BaseEvent):
-    """The steering is in effect from here on: a decision is next."""
+    """The steering is in effect from the next decision on."""
 
     type: Literal["steering_taken"] = "steering_taken"
     steering: Steering
     later_steps: list[str]
     offered: list[str] = []
-    """Tools shown from here on besides those before: those that fit the hint."""
+    """The tools that the hint brings in."""
 
 
 class GuardTripped(BaseEvent):
@@ -325,7 +312,7 @@ class GuardTripped(BaseEvent):
 
 
 class ContextCompressed(BaseEvent):
-    """Prompts would have outgrown the context: from here on they have the past in a short form."""
+    """From here on, prompts have the past in a short form."""
 
     type: Literal["context_compressed"] = "context_compressed"
     up_to: int
@@ -333,8 +320,7 @@ class ContextCompressed(BaseEvent):
 
 
 class RunResumed(BaseEvent):
-    """The server that drove the run had ended, and another one continues it. That server records
-    it, not the agent."""
+    """The server that drove the run had ended, and another one continues it."""
 
     type: Literal["run_resumed"] = "run_resumed"
     paused: float
@@ -343,14 +329,13 @@ class RunResumed(BaseEvent):
 
 class RunContinued(BaseEvent):
     """A run that had ended gets another request: a step, or the conclusion from all steps. The
-    server that continues the run records it; the agent finds it in its inbox."""
+    agent finds it in its inbox."""
 
     type: Literal["run_continued"] = "run_continued"
     request: RunRequest
     spent: float
     """Seconds that the run had taken before."""
     paused: float
-    """Seconds since the event before, when nothing happened."""
 
 
 class AnswerDelta(BaseEvent):
@@ -359,7 +344,7 @@ class AnswerDelta(BaseEvent):
     type: Literal["answer_delta"] = "answer_delta"
     text: str
     begins: bool
-    """Whether it is the first piece: an attempt at an answer replaces the one before."""
+    """Whether it is the first piece of an attempt, which replaces the one before."""
 
 
 class RunFinished(BaseEvent):
@@ -375,7 +360,7 @@ class RunFinished(BaseEvent):
     unsupported: list[str] = []
     """What the answer or its data says without a result that supports it."""
     data: Any = None
-    """The answer by the request's `data_schema`; None without one."""
+    """The answer by the request's `data_schema`."""
 
 
 Event = Annotated[

@@ -1,7 +1,6 @@
-"""The part of JSON Schema that a model server makes a grammar of.
+"""The part of JSON Schema that model servers can turn into a grammar.
 
-The model server turns a schema into a grammar, with a converter that knows only a part of JSON
-Schema and fails on the rest, or ignores it. What is lost here is checked afterwards
+Their converters fail on the rest, or ignore it. What is lost here is checked afterwards
 (`planner.checks.validation.problem`).
 """
 
@@ -13,19 +12,18 @@ from urllib.parse import unquote
 Schema = dict[str, Any]
 
 MAX_STRING_CHARS = 400
-"""A longer bound costs thousands of rules in the server's grammar; without one, a small model may
-write without end."""
+"""A longer bound takes thousands of rules; without one, a small model may write without end."""
 MAX_ITEMS = 20
 MAX_REFERENCE_DEPTH = 4
 MAX_PARTS = 1000
-"""Of a schema with its references inlined; they can multiply without end."""
+"""Of a schema with its references inlined, which can multiply without end."""
 UNUSABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """The errors that an invalid schema raises. A stranger wrote it, and nobody has checked it."""
 
 
 def for_grammar(schema: Schema) -> Schema:
-    """The part of a stranger's schema that grammar converters know: references are inlined,
-    unanchored patterns, unknown keywords and prose dropped, bounds kept small, objects closed."""
+    """The part of a stranger's schema that converters know: references are inlined, bounds are
+    small, objects are closed; patterns, unknown keywords and prose are left out."""
     try:
         return simplified(schema)
     except UNUSABLE:
@@ -95,16 +93,18 @@ def _simplify(node: Any, root: Schema, depth: int, parts: Iterator[int]) -> Sche
     return kept
 
 
-def unbounded(grammar: Schema) -> Schema:
-    """A grammar whose texts and lists may be as long as its schema permits, which is checked
-    afterwards."""
+def unbounded(grammar: Any) -> Any:
+    """A grammar without our bounds on texts and lists; the schema's own are checked afterwards."""
+    if isinstance(grammar, list):
+        return [unbounded(each) for each in grammar]
+    if not isinstance(grammar, dict):
+        return grammar
     bounds = (("maxLength", MAX_STRING_CHARS), ("maxItems", MAX_ITEMS))
-    return {key: _unbounded(each) for key, each in grammar.items() if (key, each) not in bounds}
+    return {key: unbounded(each) for key, each in grammar.items() if (key, each) not in bounds}
 
 
 def reaches_bound(value: Any) -> bool:
-    """Whether a text or a list in a value has as much as a grammar permits, and may lack its
-    end."""
+    """Whether a text or a list in a value is as long as our bounds permit, and may lack its end."""
     match value:
         case str():
             return len(value) >= MAX_STRING_CHARS
@@ -113,12 +113,6 @@ def reaches_bound(value: Any) -> bool:
         case dict():
             return any(map(reaches_bound, value.values()))
     return False
-
-
-def _unbounded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_unbounded(each) for each in value]
-    return unbounded(value) if isinstance(value, dict) else value
 
 
 def resolve(reference: str, root: Schema) -> Any:

@@ -14,8 +14,7 @@ class Passage(BaseModel, frozen=True):
     """The lines that the unit stands in, such as its class, from the outermost on."""
     upstream: str = ""
     relation: str = ""
-    """What it is to a name that was asked for: `defines NAME`, `caller uses NAME`,
-    `mentions NAME`."""
+    """What it is to a name: `defines NAME`, `caller uses NAME`, `mentions NAME`."""
     inside: str = ""
     """What code has found out about it: `2 functions in it: load, cross`, `used by load`."""
 

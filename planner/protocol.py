@@ -14,8 +14,7 @@ from planner.tools import Policy
 
 Goal = Literal["answer", "plan", "step", "conclude"]
 PlanFor = Literal["question", "action", "change"]
-"""What a plan is for: to find something out; to look up what an action needs, and do it; to make a
-change when that was looked up."""
+"""What a plan does: find out; look up what an action needs, and do it; or only a change."""
 Mode = Literal["fast", "deep"]
 """How much the model writes for a decision; `planner.actions.mode` chooses."""
 
@@ -24,13 +23,12 @@ class Limits(BaseModel, frozen=True, extra="forbid"):
     """The limits of a run. When one is reached, the run still answers from what was found."""
 
     iterations: int = Field(default=10, ge=1, le=100)
-    """Tool calls that a model chooses, each with one decision; the last one has to conclude. The
-    first look-up, which code makes, has its own bound."""
+    """Tool calls that a model chooses, each with one decision; the last one has to conclude."""
     seconds: float = Field(default=600.0, gt=0, le=86_400)
     """Wall-clock time for the whole run, the conclusion included."""
     model_tokens: int = Field(default=120_000, ge=1_000)
-    """Prompt and generated tokens of all model calls together, cached ones too. A long iteration
-    takes some 15,000: a run of 50 iterations needs this, and `seconds`, raised with them."""
+    """Prompt and generated tokens of all model calls, cached ones too. A long iteration takes some
+    15,000, so whoever raises `iterations` has to raise this and `seconds` too."""
 
 
 class RunRequest(BaseModel, frozen=True, extra="forbid"):
@@ -39,9 +37,11 @@ class RunRequest(BaseModel, frozen=True, extra="forbid"):
     said_before: str = ""
     """The conversation up to the prompt, as data that the models see; nothing is looked up in it.
     Keep it short: it is in every prompt."""
+    user_said_before: str = ""
+    """The part of it that the user said: a call may be made with what stands there."""
     goal: Goal = "answer"
-    """`answer`: plan and answer; `plan`: stop at the plan; `step`: one tool call and its notes;
-    `conclude`: the answer from the steps before."""
+    """`plan`: stop at the plan; `step`: one tool call and its notes; `conclude`: the answer from
+    the steps before."""
     tool: str | None = None
     """The tool to begin with; None lets the planner choose."""
     arguments: dict[str, Any] | None = None
@@ -79,9 +79,7 @@ class Wire(BaseModel):
 
 
 Wants = Literal["short answer", "long answer", "action", "talk"]
-"""What a request is for: a short answer, a long one, a change or another action, or conversation
-with nothing to look up."""
-
+"""What a request is for; with `talk`, there is nothing to look up."""
 
 IT = "[it]"
 """In a question, what an earlier one finds."""
@@ -102,24 +100,18 @@ class Brief(Wire):
 
 
 class FileTools(Wire):
-    """The tools of a pool that show a project's files; None where there is no such tool."""
+    """The tool that lists a project's files, and the one that shows the text of one."""
 
     lists: str | None
-    """Says which files there are."""
     reads: str | None
-    """Shows the text of one."""
 
 
 class Call(Wire):
-    """A tool call to be made; its arguments are written in a call of their own."""
-
     prompt: str = ""
     tool: str
 
 
 class Selection(Wire):
-    """The choice of a tool; None when no tool is needed."""
-
     tool: str | None
 
 
@@ -146,7 +138,7 @@ class Summary(Wire):
     missing: str | None
     """What is still to be found out or done; None where nothing is."""
     tool: str | None
-    """The tool for it; None where nothing is missing."""
+    """The tool for it."""
 
 
 class Formatted(Wire):
@@ -165,7 +157,6 @@ class Assessed(Wire):
     """What the model thinks of the newest result before it decides, in deep mode only."""
 
     assessment: str = ""
-    """What the result shows."""
     belief: str = ""
     """Where the facts may be; the next call tests it."""
     critique: str = ""
@@ -195,8 +186,7 @@ class MakePlan(Wire):
     """The plan, made once; decisions may change what comes later."""
 
     assessment: str = ""
-    """Written unasked, by a model that is held to nothing. Nothing is made of it: it might say that
-    the plan is done."""
+    """Written unasked by a model that no schema holds; it is not used."""
     steps: list[PlannedStep] = Field(min_length=1)
 
 

@@ -15,8 +15,6 @@ Status = Literal["running"] | events.FinalStatus
 
 @dataclass
 class Iteration:
-    """One tool call and the decision on it."""
-
     number: int
     """From 0, over the whole run."""
     step: int
@@ -24,7 +22,7 @@ class Iteration:
     tool: str
     prompt: str
     part: int = 0
-    """The request it was made for: its index in `RunState.parts`."""
+    """The index of its request in `RunState.parts`."""
     by: events.MadeBy = "choice"
     beside: bool = False
     """Whether it was chosen together with the one before, and made side by side with it."""
@@ -41,19 +39,16 @@ class Iteration:
     """None while the call is under way."""
     result: str = ""
     answered: bool = True
-    """False if the call was sent and no readable answer came back: its effect is unknown."""
     seconds: float = 0.0
     gathered: events.PassagesGathered | None = None
     """Set on the last call of a look-up: the passages from all its calls."""
     exchange: list[events.ModelCalled] = field(default_factory=list)
     """What a model was asked about the result, and what it replied."""
     mode: Mode = "fast"
-    """How the decision on the result was requested."""
     assessment: str = ""
     belief: str = ""
     critique: str = ""
     notes: str = ""
-    """The notes that the model made with this result."""
 
     @property
     def succeeded(self) -> bool:
@@ -84,21 +79,19 @@ class Step:
     offered: list[str] = field(default_factory=list)
     """Tools that are shown to the models since it began."""
     begun: tuple[int, int] = (-1, 0)
-    """The iteration after which it began, and how many questions about its result came before."""
+    """The iteration before it, and how many questions about its result had been asked."""
     last_iteration: int = -1
-    """The last one that was made for it, once it is completed."""
+    """Its last one, once it is completed."""
     asks: bool = False
     """Whether the objective is a question that is read for in place of the request."""
 
 
 def plain(objective: str) -> str:
-    """An objective in the form for comparison: models copy them with other capitals or a full
-    stop."""
+    """An objective for comparison: models copy it with other capitals, or add a full stop."""
     return flat(objective.casefold()).rstrip(".")
 
 
 def skipped(said: Sequence[Steering]) -> set[str]:
-    """The steps that the user does not want, `plain`."""
     return {plain(step) for each in said for step in each.skip}
 
 
@@ -109,7 +102,6 @@ def wanted_first(said: Sequence[Steering]) -> list[str]:
 
 
 def steered(later_steps: Sequence[str], said: Sequence[Steering]) -> list[str]:
-    """Later steps as the user wants them."""
     out, first = skipped(said), wanted_first(said)
     kept = [step for step in later_steps if plain(step) not in out]
     return sorted(
@@ -121,13 +113,11 @@ def steered(later_steps: Sequence[str], said: Sequence[Steering]) -> list[str]:
 class Steered:
     said: Steering
     iteration: int
-    """The newest iteration at that time, with whose result the models see the steering; -1 if there
-    was none."""
+    """The newest one then, whose result the models see it with; -1 if there was none."""
     changed: list[str] | None = None
     """The later steps, if it changed them."""
     offered: list[str] = field(default_factory=list)
     shown: bool = False
-    """Whether the models have seen it."""
 
 
 @dataclass
@@ -140,11 +130,9 @@ class Part:
     first: int = 0
     """Its first iteration, if it has any."""
     spent: float = 0.0
-    """Seconds that the run had taken before."""
+    """The seconds, model calls and steps that the run had before it."""
     calls: int = 0
-    """Model calls that the run had made before."""
     steps: int = 0
-    """Steps that the run had begun before."""
     brief: events.BriefMade | None = None
     opening: list[events.ModelCalled] = field(default_factory=list)
     """What a model was asked before the first tool call, and what it replied."""
@@ -171,8 +159,6 @@ def _item(asked: RunRequest, event: events.ItemStarted) -> RunRequest:
 
 @dataclass
 class Asked:
-    """A question of an upstream."""
-
     question: events.QuestionAsked
     answer: events.QuestionAnswered | None = None
     """None while the person is waited for."""
@@ -194,8 +180,7 @@ class RunState:
     ledger: list[events.ModelCalled] = field(default_factory=list)
     guards: list[events.GuardTripped] = field(default_factory=list)
     draft: str = ""
-    """The unchecked part of an answer that a model has written so far; empty if it was not
-    accepted, and when the run has ended."""
+    """What a model has written so far of an answer that is not checked yet."""
     answer: str = ""
     model_says: str | None = None
     reason: str | None = None
@@ -205,12 +190,10 @@ class RunState:
     finished_at: float | None = None
     resumed: list[events.RunResumed] = field(default_factory=list)
     questions: list[Asked] = field(default_factory=list)
-    """What upstreams asked the person."""
     paused: float = 0.0
     """Seconds in which no server drove it."""
     waiting: list[Steering] = field(default_factory=list)
     steered: list[Steered] = field(default_factory=list)
-    """Steering that has been taken."""
     compressed_up_to: int = -1
     """The last iteration that prompts have in the short form."""
     _first_open: int = 0
@@ -293,18 +276,22 @@ class RunState:
         return "\n".join([*prompts, *(each.said.hint for each in self.steered if each.said.hint)])
 
     @property
+    def said_by_user(self) -> str:
+        """What a call may be made with: the user's words, also from before the run."""
+        before = (part.request.user_said_before for part in self.parts)
+        return "\n".join([*filter(None, before), self.user_words])
+
+    @property
     def unshown(self) -> list[Steered]:
-        """What the models should see with the next question."""
+        """The steering that the models see with the next question."""
         return [each for each in self.steered if not each.shown]
 
     @property
     def steering(self) -> list[Steering]:
-        """All steering of the run, taken or not."""
         return [*self.said, *self.waiting]
 
     @property
     def said(self) -> list[Steering]:
-        """The steering that is in effect."""
         return [each.said for each in self.steered]
 
     @property
@@ -321,8 +308,8 @@ class RunState:
 
     @property
     def shown_iterations(self) -> list[Iteration]:
-        """Those whose results are in prompts. The gathering is, as long as the first step is: the
-        plan is made from it. An item's prompts have nothing of the items before it."""
+        """Those whose results are in prompts. The gathering stays as long as the first step, since
+        the plan is made from it. An item's prompts have nothing of the items before it."""
         gathered, item = not self.steps_in_short, bool(self.parts) and self.part.is_item
         return [
             each
@@ -385,7 +372,6 @@ class RunState:
 
     @property
     def newest_prompt(self) -> int:
-        """Tokens of the newest prompt and its reply."""
         if not self.ledger:
             return 0
         return self.ledger[-1].prompt_tokens + self.ledger[-1].generated_tokens

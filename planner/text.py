@@ -45,11 +45,11 @@ def json_of(text: str) -> Any:
 
 
 def whole(text: str) -> str:
-    """The text with a `?` for each half of a surrogate pair, which UTF-8 does not have."""
+    """The text with a `?` for each lone surrogate, which UTF-8 does not have."""
     return text.encode(errors="replace").decode()
 
 
 def with_whole_characters(message: str | bytes) -> bytes:
-    """JSON once more, with a `?` for each half of a surrogate pair, which UTF-8 does not have.
-    Raises `ValueError` and `RecursionError` for what is no JSON."""
+    """JSON once more, with a `?` for each lone surrogate, which UTF-8 does not have. Raises
+    `ValueError` or `RecursionError` for what is no JSON."""
     return json.dumps(json.loads(message), ensure_ascii=False).encode("utf-8", "replace")

@@ -4,7 +4,7 @@ The planner knows no MCP: `server.upstreams.pool` implements `ToolPool` over MCP
 may implement it over a dictionary.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -32,7 +32,7 @@ class Safety(StrEnum):
 
 
 class Policy(StrEnum):
-    """What the call of a tool that is not read-only needs, from the strictest to the loosest."""
+    """What a call of a tool that is not read-only needs, from the strictest on."""
 
     READ_ONLY = "read_only"
     """Such calls are refused."""
@@ -43,20 +43,15 @@ class Policy(StrEnum):
 
 
 def strictest(*policies: Policy) -> Policy:
-    """The policy that applies if there are several."""
     return min(policies, key=list(Policy).index)
 
 
 class Outcome(StrEnum):
-    """How a tool call ended.
-
-    `FAILURE`: the tool itself returned an error. `ERROR`: the call did not reach the tool, or its
-    answer did not come back (upstream dead, protocol error, refused). `TIMEOUT`: it was cut off.
-    """
-
     SUCCESS = "SUCCESS"
     FAILURE = "FAILURE"
+    """The tool itself returned an error."""
     ERROR = "ERROR"
+    """The call did not reach the tool, or its answer did not come back."""
     TIMEOUT = "TIMEOUT"
 
 
@@ -102,7 +97,7 @@ class ToolSpec(Roles):
     """Empty for the planner's own tools."""
     description: str = ""
     input_schema: dict[str, Any] = Field(default_factory=lambda: {"type": "object"})
-    """The JSON Schema of the arguments the model may write (operator-fixed ones are left out)."""
+    """The JSON Schema of the arguments that a model may write, without the operator's."""
     safety: Safety = Safety.DESTRUCTIVE
     policy: Policy = Policy.ASK
     """The most that the operator permits if the tool is not read-only."""
@@ -130,7 +125,6 @@ class ToolSpec(Roles):
 
     @property
     def bare_name(self) -> str:
-        """Its name at its upstream."""
         return self.name.removeprefix(f"{self.upstream}.")
 
     @property
@@ -157,14 +151,11 @@ class ToolResult(BaseModel, frozen=True):
 
 
 def failed_call(text: str, answered: bool = True) -> ToolResult:
-    """The result of a call that Planloom did not make, or that went wrong on its way. `answered`:
-    False if it was sent and its effect is unknown."""
+    """The result of a call that Planloom did not make, or that went wrong on its way."""
     return ToolResult(outcome=Outcome.ERROR, text=text, answered=answered)
 
 
 class UpstreamState(StrEnum):
-    """Where the life of an upstream is."""
-
     STARTING = "starting"
     READY = "ready"
     FAILED = "failed"
@@ -198,24 +189,18 @@ class UpstreamStatus(BaseModel):
 
 
 DecidedBy = Literal["policy", "person", "timeout", "no_way_to_ask"]
-"""Who approved or refused a call. `timeout`: nobody answered; `no_way_to_ask`: nobody could be
-asked."""
+"""Who decided on a call. `timeout`: nobody answered; `no_way_to_ask`: nobody could be asked."""
 
 
 class Approval(BaseModel, frozen=True):
-    """The decision on the call of a tool that is not read-only."""
-
     approved: bool
     by: DecidedBy
     reason: str
 
 
-class Approver(Protocol):
-    """Decides on calls of tools that are not read-only."""
-
-    async def __call__(self, tool: ToolSpec, arguments: Arguments) -> Approval:
-        """Decide on one call with exactly these arguments, which include the operator's. It may
-        wait for a person, and gets one call of a run at a time."""
+Approver = Callable[[ToolSpec, Arguments], Awaitable[Approval]]
+"""Decides on the call of a tool that is not read-only, with exactly these arguments, which include
+the operator's. It may wait for a person, and gets one call of a run at a time."""
 
 
 async def refuse(tool: ToolSpec, arguments: Arguments) -> Approval:
@@ -224,25 +209,21 @@ async def refuse(tool: ToolSpec, arguments: Arguments) -> Approval:
 
 
 class ToolPool(Protocol):
-    """The tools a run may use."""
-
     def tools(self) -> Sequence[ToolSpec]:
-        """Every tool that there is now, those with the highest priority first. The order changes
-        only with the pool."""
+        """Every tool that there is now, those with the highest priority first."""
 
     def upstreams(self) -> Sequence[UpstreamStatus]:
         """Every configured upstream with its state."""
 
     async def call(self, tool: ToolSpec, arguments: Arguments) -> ToolResult:
-        """Call a tool. It never raises for a failing upstream, which is an outcome. Cancellation
-        reaches the upstream."""
+        """Call a tool. A failing upstream is an outcome, no exception. Cancellation reaches it."""
 
     async def listing(self) -> str | None:
         """The top-level listing of the project, or None when no upstream offers one."""
 
 
 class PoolAround:
-    """A pool that wraps another one, and does everything through it that it does not override."""
+    """A pool that wraps another one; its subclasses override a part of that one's methods."""
 
     def __init__(self, pool: ToolPool) -> None:
         self.pool = pool

@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 
 from server.approval.approval import LATE_SECONDS
 from server.backends import Backend, OnDownload
+from server.background import background_tasks
 from server.config import Settings
 from server.http import openai_api, web_view
 from server.journal import journal_for
@@ -62,19 +63,17 @@ async def open_parts(
         aclosing(Backend(settings.models, on_download)) as backend,
         UpstreamPool(settings, launcher=launcher, for_operator=for_operator) as pool,
         journal_for(settings.runs, pool.redact) as journal,
-        Engine.open(backend, pool, journal, settings.approval) as engine,
+        background_tasks() as tasks,
     ):
-        engine.driver.warm_up(backend.warm)
+        engine = Engine(backend, pool, journal, settings.approval, tasks)
+        tasks.start_soon(engine.driver.warm_up, backend.warm)
         yield Parts(pool, engine, backend)
 
 
 @asynccontextmanager
 async def in_own_task(context: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
-    """Open and close `context` in a task of its own.
-
-    FastMCP leaves a lifespan inside a cancel scope that it entered after it; the task groups in
-    ours would take that for a mistake and raise.
-    """
+    """Open and close `context` in a task of its own: FastMCP leaves a lifespan inside a cancel
+    scope that it entered later, for which the task groups in ours would raise an error."""
     opened: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     closing = asyncio.Event()
 
@@ -101,8 +100,7 @@ def build(
     launcher: Launcher | None = None,
 ) -> FastMCP:
     """The server for these settings. Its parts start with its lifespan, and `on_open` gets them.
-    `auth` authenticates HTTP callers; without it, all callers are one. `launcher` comes from a
-    `head_start`."""
+    `auth` authenticates HTTP callers; without it, all are one. `launcher`: of a `head_start`."""
     running: list[Parts] = []
     list_changes = ListChanges()
     security = RequestStateSecurity.ephemeral(ttl=settings.approval.timeout_s + LATE_SECONDS)
@@ -115,12 +113,11 @@ def build(
         try:
             async with (
                 open_parts(settings, launcher=launcher, for_operator=auth is None) as opened,
-                anyio.create_task_group() as tasks,
+                background_tasks() as tasks,
             ):
                 tasks.start_soon(watch_file, settings, opened.pool, announce)
                 running[:] = [opened]
                 yield opened
-                tasks.cancel_scope.cancel()
         finally:
             running.clear()
 

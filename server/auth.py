@@ -50,11 +50,8 @@ _SENDABLE = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
 
 
 class Tokens(TokenVerifier):
-    """Knows callers by their tokens. It keeps only the hashes.
-
-    FastMCP's `StaticTokenVerifier` keeps the tokens themselves and looks them up in a dictionary,
-    whose timing reveals something about them.
-    """
+    """Knows callers by their tokens, and keeps only the hashes. FastMCP's `StaticTokenVerifier`
+    keeps the tokens in a dictionary, whose timing reveals something about them."""
 
     def __init__(self, tokens: Iterable[str], *, users: bool = False) -> None:
         """`users`: all tokens belong to the user who runs the server, so they name one caller."""
@@ -119,8 +116,7 @@ def route(mcp: FastMCP, path: str, methods: list[str]) -> Callable[[Handler], Ha
 
 @dataclass
 class _LetIn:
-    """Refuses strangers before reading their request, with an error in the form of the OpenAI API,
-    which some of the routes speak."""
+    """Refuses strangers before their request is read, in the form that `refusal` has."""
 
     app: ASGIApp
     scopes: list[str]
@@ -145,8 +141,7 @@ def refusal(
     param: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """An error in the form of the OpenAI API, for all plain routes (source: its reference,
-    "Errors")."""
+    """An error as the OpenAI API has it ("Errors" in its reference), for all plain routes."""
     error = {"message": text, "type": kind, "param": param, "code": code}
     return JSONResponse({"error": error}, status, headers)
 
@@ -161,13 +156,11 @@ class TokenSource:
     own: str | None = None
     """Our own token. One that the operator has set is never shown."""
     passing: str | None = None
-    """A token that is valid as long as this server runs, for places that should not have the other
-    one, such as the address of a page."""
+    """A token that ends with this server, for places such as the address of a page."""
 
 
 def provider(environ: Mapping[str, str], host: str) -> tuple[AuthProvider, TokenSource]:
-    """The auth provider of an HTTP server at `host`. Raises `ConfigError`, also if the operator has
-    to name one."""
+    """The auth provider of a server at `host`. Raises `ConfigError`, also if one must be named."""
     if name := environ.get(AUTH):
         return _loaded(name), TokenSource(f"{name} ({AUTH}) decides who may call.")
     if given := environ.get(TOKEN):
@@ -219,8 +212,7 @@ def token_file() -> Path:
 
 
 def own_token() -> str:
-    """The user's token, created if it does not exist. Raises `ConfigError` for a file that others
-    can read, or that cannot be read or written."""
+    """The user's token, created if needed. Raises `ConfigError`, also if others can read it."""
     file = token_file()
     try:
         if not file.exists():

@@ -1,5 +1,4 @@
-"""Which models a server runs on: those of a named server, else of Ollama where it answers, else
-the embedded ones."""
+"""The models that a server runs on: those of a named server, of Ollama, or the embedded ones."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -28,10 +27,8 @@ OnDownload = Callable[[str, int, int | None], None]
 
 
 class Backend:
-    """Opens the models at the first call that needs them, and keeps them.
-
-    If that fails, the next call tries again: a person may just have started Ollama.
-    """
+    """Opens the models at the first call that needs them, and keeps them. If that fails, the next
+    call tries again: a person may just have started Ollama."""
 
     def __init__(self, settings: ModelSettings, on_download: OnDownload | None = None) -> None:
         self._settings = settings
@@ -79,11 +76,8 @@ class Backend:
 
 
 class InTurn(ModelAround):
-    """A model that gets a bounded number of calls at a time; the others wait in order.
-
-    A call that waits here costs the server nothing, does not time out, and leaves the queue when it
-    is cancelled.
-    """
+    """A model that gets a bounded number of calls at a time. The others wait here, in order, where
+    they cost the model server nothing and do not time out."""
 
     def __init__(self, model: ChatModel, parallel: int) -> None:
         super().__init__(model)

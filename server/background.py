@@ -9,10 +9,8 @@ from anyio.abc import TaskGroup
 
 @asynccontextmanager
 async def background_tasks() -> AsyncIterator[TaskGroup]:
-    """A task group that is cancelled when the context ends.
-
-    It does not see an error of the context's body, which it would wrap in an exception group.
-    """
+    """A task group that is cancelled when the context ends. It does not see an error of the
+    context's body, which it would wrap in an exception group."""
     tasks = await anyio.create_task_group().__aenter__()
     try:
         yield tasks

@@ -30,7 +30,7 @@ from server.config import (
     ToolSettings,
     UpstreamSettings,
 )
-from server.environment import VARIABLES, Environment, environment
+from server.environment import VARIABLES, Environment
 from server.project import expanded, project_folder
 from server.text import plain, read_text
 from server.variables import PUBLIC_VARIABLES, VARIABLE, Expanded
@@ -45,20 +45,19 @@ def load_settings(
     environ: Mapping[str, str],
     models: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Read the settings for one server.
+    """Read the settings for one server. Raises `ConfigError`.
 
-    `upstreams_file`: None means PLANLOOM_UPSTREAMS, else `upstreams.yaml` in the user's
-    configuration directory, else the shipped one. A file in the project is never read: a project
-    is a stranger's folder, and the file names commands to run.
-    `project`: None means PLANLOOM_PROJECT, else the current directory.
+    `upstreams_file`: by default PLANLOOM_UPSTREAMS, else the user's `upstreams.yaml`, else the
+    shipped one. A file in the project is never read: a project is a stranger's folder, and the file
+    names commands to run. `project`: by default PLANLOOM_PROJECT, else the current directory.
     `models`: fields of `ModelSettings` that win over everything.
-    Raises `ConfigError`.
     """
-    environ = dict(environ)
-    named = environment(environ)
+    environ = dict(environ)  # to read the files again, whatever becomes of the process's own
+    named = Environment.model_validate({name: value for name, value in environ.items() if value})
     root = project_folder(project, environ)
     variables = {**environ, "PLANLOOM_PROJECT": str(root), "PLANLOOM_PYTHON": sys.executable}
-    path = _which_file(upstreams_file, named)
+    given, own = upstreams_file or named.upstreams, own_file()
+    path = expanded(Path(given)) if given else own if own.is_file() else shipped_file()
     stamps = file_stamps(path)
     file = _read(path, variables)
     settings = Settings(
@@ -96,8 +95,7 @@ def _placed(runs: RunSettings, named: Environment) -> RunSettings:
 
 
 def _check_parameters(url: str) -> None:
-    """Raises `ConfigError` for parameters in the URL of a Redis database that its client does not
-    take, which would fail at the first connection."""
+    """Raises `ConfigError` for parameters of a Redis URL with which no connection can be made."""
     from redis.asyncio import ConnectionPool
 
     try:
@@ -106,13 +104,6 @@ def _check_parameters(url: str) -> None:
         raise ConfigError(
             "runs.redis: a parameter after the `?` is not one that redis-py takes; correct it"
         ) from None
-
-
-def _which_file(given: Path | None, named: Environment) -> Path:
-    if given or named.upstreams:
-        return expanded(Path(given or named.upstreams or ""))
-    own = own_file()
-    return own if own.is_file() else shipped_file()
 
 
 def own_file() -> Path:
@@ -128,8 +119,7 @@ def shipped_file() -> Path:
 
 
 def file_stamps(source: Path | None) -> dict[Path, Stamp]:
-    """Of `source`, and of the user's own file, which may come to replace the shipped one: each
-    that there is, with its stamp."""
+    """The stamps of `source` and of the user's own file, which may replace it, if they exist."""
     stamps = {}
     for file in {source or own_file(), own_file()}:
         with suppress(OSError):
@@ -139,8 +129,7 @@ def file_stamps(source: Path | None) -> dict[Path, Stamp]:
 
 
 def named_variables(path: Path) -> list[str]:
-    """The variables that an upstreams file takes from the environment; none if it cannot be
-    read."""
+    """The environment variables in an upstreams file; none if it cannot be read."""
     try:
         data, _ = parse(path, read_text(path))
     except ConfigError:

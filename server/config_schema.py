@@ -49,9 +49,8 @@ def schema_text() -> str:
 
 
 def field_docs(model: type[BaseModel]) -> Mapping[str, str]:
-    """The docstrings of a model's fields, on one line each, by the fields' names. Pydantic's
-    `use_attribute_docstrings` reads the source whenever a model is imported, which a start need not
-    wait for."""
+    """The docstrings of a model's fields, on one line each. Pydantic's `use_attribute_docstrings`
+    would read the source at each start."""
     docs: dict[str, str] = {}
     for each in reversed(model.__mro__[: model.__mro__.index(BaseModel)]):
         [definition] = ast.parse(inspect.getsource(each)).body

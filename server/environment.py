@@ -1,7 +1,5 @@
 """The environment variables that decide settings."""
 
-from collections.abc import Mapping
-
 from pydantic import BaseModel, Field
 
 
@@ -44,9 +42,3 @@ OTHERS = {
     ALLOWED_HOSTS: "Names by which a proxy reaches the HTTP server, with commas between them.",
 }
 """The variables that decide no setting, and what they say."""
-
-
-def environment(given: Mapping[str, str]) -> Environment:
-    """The variables in a `given` environment: settings that are read again need the one that their
-    server was started with, and not what became of the process's own."""
-    return Environment.model_validate({name: value for name, value in given.items() if value})

@@ -25,9 +25,7 @@ VARIABLE = re.compile(
 
 class Expanded(SecretStr):
     """A string of the file with its variables filled in; `get_secret_value()` gives it whole.
-
-    Printed, it shows `***` where a variable's value stands.
-    """
+    Printed, it shows `***` where a variable's value stands."""
 
     def __init__(
         self,
@@ -58,10 +56,8 @@ class Expanded(SecretStr):
 
 def expand(text: str, variables: Mapping[str, str]) -> Expanded:
     """Fill in `${NAME}` and `${NAME:-default}`; `$$` is one `$`, any other `$` stands for itself.
-
-    The default counts when the variable is unset or empty; a value is not expanded again.
-    Raises `KeyError` with the name of an unset variable, `ValueError` for a `${` left open.
-    """
+    The default counts when the variable is unset or empty; a value is not expanded again. Raises
+    `KeyError` with the name of an unset variable, `ValueError` for a `${` left open."""
     value, shown, secrets, credentials, end = "", "", set[str](), set[str](), 0
     for match in VARIABLE.finditer(text):
         name, default = match["name"], match["default"]

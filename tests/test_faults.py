@@ -17,6 +17,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import psutil
 import pytest
+from anyio.abc import Process
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport as ClientStdio
 from faults import CATALOGUE, Fault, faulty, obliging, seen
@@ -53,6 +54,7 @@ from server.upstreams import stdio
 from server.upstreams.launch import Launcher, head_start
 from server.upstreams.pool import UpstreamPool
 from server.upstreams.reaper import Reaper
+from server.upstreams.stdio import StdioTransport
 from server.variables import Expanded
 
 pytestmark = pytest.mark.anyio
@@ -475,6 +477,24 @@ async def test_an_upstream_needs_no_disk(disk: str, place: Place, tmp_path: Path
     async with UpstreamPool(place.settings, launcher=Launcher(cache)) as pool:
         await pool.ready(LONG)
         assert await called(pool, "noise") == (Outcome.SUCCESS, "after 20 MiB of complaints")
+        assert "the last words" in (await called(pool, "die"))[1]
+
+
+async def test_last_words_that_are_read_late_are_waited_for(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = StdioTransport._log
+
+    async def late(self: StdioTransport, process: Process) -> None:
+        while self.alive:  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+        await anyio.sleep(0.1)
+        await log(self, process)
+
+    monkeypatch.setattr(StdioTransport, "_log", late)
+    place.upstreams = {"up": faulty()}
+    async with UpstreamPool(place.settings, launcher=Launcher(place.root)) as pool:
+        await pool.ready(LONG)
         assert "the last words" in (await called(pool, "die"))[1]
 
 

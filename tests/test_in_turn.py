@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from in_memory import DictionaryPool, Fast, Hangs, planned
+from in_memory import DictionaryPool, Fast, Hangs, Said, planned
 from inline_snapshot import snapshot
 from ollama_replies import Drop
 from replies import found, nowhere, second
 from scripted_ollama import ScriptedOllama
 from serving import Place, text
 
+from planner.agent.reading import NOT_FIRST, ONE_OF_TWO
 from planner.checks.claims import both
 from planner.evidence.items import in_turn
 from planner.protocol import Brief, Limits
@@ -97,7 +98,49 @@ async def test_the_first_answer_stays_where_the_time_ends_the_second() -> None:
     assert ran.state.status == "partial"
 
 
+PORT = "What is the default port and who maintains this?"
+PARTS = ("What is the default port?", "Who maintains this?")
+ABOUT = {"about.md": "The default port is 8080.\n\nAnna Berg maintains this.\n"}
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "reason"),
+    [
+        (
+            [found("The default port is 8080."), found("Anna Berg maintains this.")],
+            *("The default port is 8080.\nAnna Berg maintains this.", None),
+        ),
+        ([found("The default port is 8080."), nowhere()], "The default port is 8080.", ONE_OF_TWO),
+        (
+            [
+                *(found("The default port is 8080."), second("9090")),
+                found("Anna Berg maintains this."),
+            ],
+            "The default port is 8080.\nAnna Berg maintains this.",
+            "Two readings of the results differ: 9090",
+        ),
+        (
+            [nowhere(), found("Anna Berg maintains this.")],
+            *("Anna Berg maintains this.", NOT_FIRST),
+        ),
+    ],
+)
+async def test_each_of_two_questions_needs_an_answer(
+    said: list[Said], answer: str, reason: str | None
+) -> None:
+    ran = await planned(
+        Fast(two_questions(*PARTS) | {"search": ["port", "maintainer"]}),
+        *said,
+        pool=DictionaryPool(ABOUT),
+        prompt=PORT,
+    )
+    assert (ran.state.answer, ran.state.reason) == (answer, reason)
+    assert ran.state.status == ("partial" if reason else "answered")
+
+
 TWO = [
+    (PORT, *PARTS),
+    ("默认端口是什么？谁维护它？", "默认端口是什么？", "谁维护它？"),
     (BASE, FIRST, THEN),
     (
         "value of the constant open_store compares with",
@@ -111,6 +154,7 @@ TWO = [
     ),
 ]
 ONE = [
+    ("Who maintains this, and the port?", "Who maintains this?", "What is the port?"),
     (
         "Which function calls close_all?",
         "Which function calls close_all?",

@@ -39,6 +39,7 @@ from benchmarks.injection.data import (
 )
 from planner.models.base import ChatRequest, Models, Reply
 from server.app import in_own_task
+from server.background import background_tasks
 from server.config import RunSettings, Settings, UpstreamSettings
 from server.journal import journal_for
 from server.mcp import tools
@@ -251,8 +252,9 @@ async def client_of(
             async with (
                 UpstreamPool(settings, launcher=Launcher(Path(folder)), pins=pins) as pool,
                 journal_for(RunSettings(directory=Path(folder) / "runs")) as journal,
-                Engine.open(models, pool, journal, settings.approval) as engine,
+                background_tasks() as tasks,
             ):
+                engine = Engine(models, pool, journal, settings.approval, tasks)
                 yield {"pool": pool, "engine": engine}
 
         @lifespan

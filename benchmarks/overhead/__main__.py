@@ -30,6 +30,7 @@ from benchmarks.speed import runs
 from benchmarks.speed.script import PlannerScript
 from planner.events import ToolReturned
 from planner.models.base import ChatRequest, Models, Reply
+from server.background import background_tasks
 from server.config import Settings
 from server.config_file import load_settings
 from server.journal import journal_for
@@ -105,12 +106,12 @@ async def _ours(run: runs.Run, settings: Settings, repeats: int) -> list[float]:
         script = scripts[-1]
         return Models(Instant("fast", script), Instant("full", script))
 
-    approval = settings.approval
     async with (
         UpstreamPool(settings) as pool,
         journal_for(settings.runs) as journal,
-        Engine.open(models, pool, journal, approval) as engine,
+        background_tasks() as tasks,
     ):
+        engine = Engine(models, pool, journal, settings.approval, tasks)
 
         @lifespan
         async def parts(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:

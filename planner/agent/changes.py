@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.agent.questions import Asker
-from planner.checks.deeds import invented, left_undone, related
-from planner.checks.grounding import echoed, not_done, results
+from planner.checks.deeds import invented, left_out, left_undone, related
+from planner.checks.grounding import carried_out, echoed, not_done, results
 from planner.checks.guards import repeats, sources
+from planner.checks.guards.no_effect import complaints
+from planner.checks.parts import rows_left
 from planner.events import FinalStatus
-from planner.evidence.words import asks, long_words, words
+from planner.evidence.words import asks, long_words, parts, words
 from planner.prompts.texts import one_line
 from planner.protocol import Call
 from planner.state import Iteration, RunState
@@ -39,6 +41,11 @@ class Lacks(NamedTuple):
     failed: Sequence[Iteration]
     pending: Sequence[str]
     """Its changes that were planned or ordered, and not begun."""
+    left: Sequence[str] = ()
+    """What it may order besides, as far as its words tell."""
+
+    told: Sequence[str] = ()
+    """The names of errors in what came of the changes that were made."""
 
     @property
     def reason(self) -> str | None:
@@ -50,12 +57,16 @@ class Lacks(NamedTuple):
         if self.failed:
             names = ", ".join(dict.fromkeys(each.tool for each in self.failed))
             return f"{names} did not succeed, as far as is known"
+        if self.told:
+            return f"what was changed came with {', '.join(self.told)}"
+        if self.left:
+            return f"the request may also ask for {', '.join(self.left)}"
         return None
 
     @property
     def in_words(self) -> str:
         """What was not done; empty if nothing is left."""
-        return left_undone(self.failed, self.pending)
+        return left_undone(self.failed, [*self.pending, *self.left])
 
 
 @dataclass(frozen=True)
@@ -210,7 +221,26 @@ class Changes:
     def lacks(self, deeds: str = "") -> Lacks:
         """What is left to do, and what a text that tells of `deeds` says that was not done."""
         pending = [*self.pending(), *self.not_called()]
-        return Lacks(self.claimed(deeds) if deeds else [], self.failed(), pending)
+        left: list[str] = []
+        if deeds and self.made:
+            left = [*left_out(self.state, self.made), *self.uncalled(), *rows_left(self.state)]
+        claimed = self.claimed(deeds) if deeds else []
+        told = dict.fromkeys(name for each in self.made for name in complaints(each.result))
+        return Lacks(claimed, self.failed(), pending, [*dict.fromkeys(left)], [*told])
+
+    def uncalled(self) -> list[str]:
+        """The tools for changes that were not called, and of which the request has the verb, which
+        nothing that was called has, and another word of the name."""
+        called = {each.tool for each in self.calls}
+        asked = {*words(" ".join([self.state.prompt, *self.state.search]))}
+        known = "\n".join([*self._described(self.calls).values(), carried_out(self.state)])
+        found = []
+        for tool in self.permitted:
+            verb, *others = parts(tool.bare_name)
+            told = asked.intersection(words(verb)) - {*words(known)}
+            if told and not (tool.read_only or tool.name in called):
+                found += [tool.name] * (not asked.isdisjoint(long_words(" ".join(others))))
+        return found
 
     def related(self, answer: str) -> str:
         """An answer without the sentences that have nothing to do with the request and its calls:

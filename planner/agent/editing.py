@@ -93,7 +93,10 @@ class Editor:
         return True
 
     async def edits(self) -> list[Edit]:
-        """What has to change in the files that the request is about."""
+        """What has to change in the files that the request is about; empty if it is not met by
+        replacing texts in files."""
+        if not await self.ready():
+            return []
         request = self.state.prompt
         query = " ".join([request, *self.state.search])
         files = await self._files(request)

@@ -28,6 +28,7 @@ from planner.checks.grounding import (
 )
 from planner.checks.guards.decisions import gives_up
 from planner.checks.lenient import CUT, only, sentences_in, text_of
+from planner.checks.parts import read_in_part
 from planner.clock import Clock
 from planner.events import FinalStatus, RunFinished, StepConcluded
 from planner.prompts import Prompts
@@ -41,7 +42,8 @@ ANSWERING = ("answer", "conclude")
 OWN_WORDS = "many of its words are in none of the passages that were read"
 OWN_QUERY = "it was found by a query that the model wrote; check its conditions"
 """Half of these answers are right (docs/experiments.md, "Lists as tables")."""
-TOO_LONG = "its end is missing: it took too long to write"
+NO_END = "its end is missing: it was cut off while it was written"
+ONE_PART = "only a part of the list that {tool} returns was read"
 MAY_BE_ORDER = (
     "the request may also ask for a change, and nothing was changed; ask for the change by itself"
 )
@@ -216,11 +218,13 @@ class Ending:
     def _doubt(self, answer: str, told: str, data: Any) -> Doubt | None:
         """Why an answer with its `data` is not certain."""
         missing = unsupported(self.state, answer) + unsupported_data(self.state, told, data)
+        if tool := read_in_part(self.state, answer):
+            return Doubt(ONE_PART.format(tool=tool), missing=missing)
         if self.best.unsure or missing:
             said = f"no result says {', '.join(missing)}"
             return Doubt(self.best.unsure or said, missing=missing)
         if CUT in answer:
-            return Doubt(TOO_LONG)
+            return Doubt(NO_END)
         if not results(self.state).strip():
             return Doubt("nothing was looked up for it")
         if loose := unproved(self.state, answer):

@@ -59,6 +59,7 @@ from planner.tools import Approval, Approver, Policy, ToolPool, ToolSpec, names_
 
 MAX_ANSWER_CHARS = 400
 """Characters of the answer to an item, for the items after it."""
+NOT_HEEDED = "the answer was written before what was said to the run meanwhile"
 ONLY_PLANNED = "Nothing found so far answers the request."
 """The answer to a request for a plan."""
 
@@ -168,11 +169,20 @@ class _Run:
                 offered=await self.ranking.for_request(request),
             )
         )
-        self.emit(await self.meet_request())
+        self.emit(self.as_heeded(await self.meet_request()))
         while more := self.inbox.next_request():
             self.emit(more)
-            self.emit(await self.meet_request())
+            self.emit(self.as_heeded(await self.meet_request()))
         return self.state
+
+    def as_heeded(self, end: RunFinished) -> RunFinished:
+        """The end of a request, which says if something was said too late for it."""
+        late = self.request.goal == "answer" and (self.steps.unheeded or self.inbox.steering())
+        if not late or NOT_HEEDED in (end.reason or ""):
+            return end
+        status = "partial" if end.status == "answered" else end.status
+        reason = "; ".join(filter(None, [end.reason, NOT_HEEDED]))
+        return end.model_copy(update={"status": status, "reason": reason})
 
     async def meet_request(self) -> RunFinished:
         """Do what is asked of the run now, item by item if it is a list of requests."""
@@ -207,7 +217,7 @@ class _Run:
                 found = await self.work()
                 if isinstance(found, list):
                     return found
-                conclusion = found
+                conclusion = await self.heeded(found)
             if time_limit.cancelled_caught:
                 reason = f"the time limit of {limit:g} s was reached"
         except LimitReached as reached:
@@ -233,6 +243,21 @@ class _Run:
         if conclusion is None:
             return self.ending.without_model(reason or "the conclusion took too long")
         return await self.ending.conclude(conclusion, reason)
+
+    async def heeded(self, found: Conclude | None) -> Conclude | None:
+        """The conclusion with what the user said while a question was answered: a plan is made with
+        it in view, and the answer is read once more."""
+        answers = self.request.goal == "answer" and not self.changes.wanted
+        while answers and (found or self.best.text) and self.budget.time_for_more:
+            self.steps.take_steering()
+            if not self.steps.unheeded:
+                break
+            self.best.doubt(NOT_HEEDED)
+            new = await self.planner.follow_plan()
+            if new is None and self.state.part_iterations:
+                new = await self.planner.answer()
+            found = found if new is None and self.best.text is None else new
+        return found
 
     @property
     def without_tools(self) -> bool:
@@ -269,7 +294,8 @@ class _Run:
             return items
         may_be_order = brief.wants == "action" and not self.changes.possible
         if may_be_order:  # small models take many a question for an order
-            brief = await self.asker.brief(acting=False)
+            asked = brief.model_copy(update={"wants": "short answer"})
+            brief = await self.asker.optional(self.asker.brief(acting=False), asked)
         talk = not brief.search and brief.reply and not unsupported(self.state, brief.reply)
         wants: Wants = "talk" if talk else brief.wants
         first, then = brief.first, brief.then
@@ -356,7 +382,7 @@ class _Run:
         to."""
         passages = await self.gatherer.gather(self.request.prompt, self.state.search)
         self.asker.may_change = True
-        if passages and await self.editor.ready() and (edits := await self.editor.edits()):
+        if passages and (edits := await self.asker.optional(self.editor.edits(), [])):
             return await self.editor.make(edits)
         conclusion = await self.planner.follow_plan()
         await self.editor.look_again()

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from planner.checks import lenient, replies
 from planner.clock import Clock
-from planner.errors import ContextExceeded, InvalidReply
+from planner.errors import ContextExceeded, InvalidReply, ModelError
 from planner.events import (
     ASIDE,
     AnswerDelta,
@@ -176,6 +176,8 @@ class ModelCalls:
                     begun = _begun(reply.text, schema, shape) if role in ANSWERS and last else None
                     if begun is not None:
                         return begun
+                    if reply.fault:
+                        raise ModelError(reply.fault) from None
                     problem, max_tokens = f"it was cut off ({problem})", 2 * max_tokens
                 self.guard("reply", f"{chosen.name}: {problem}")
                 asked = once_more(question, problem, schema)
@@ -262,13 +264,15 @@ class ModelCalls:
                     )
                 thoughts = 0
         estimate.learn(messages, reply)
+        if reply.fault:
+            self.guard("reply", f"{model.name}: it was broken off: {reply.fault}")
         self.emit(
             ModelCalled(
                 role=role,
                 model=model.name,
                 question=question,
                 reply=reply.text,
-                **reply.model_dump(exclude={"text", "finish", "thinking_tokens"}),
+                **reply.model_dump(exclude={"text", "finish", "fault", "thinking_tokens"}),
             )
         )
         return reply

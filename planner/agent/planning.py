@@ -50,7 +50,9 @@ class Planner:
             return None
         self.missing = None
         self.finder.forget()
-        plan = await self.plan()
+        plan = await self.asker.optional(self.plan(), None)
+        if plan is None:
+            return None
         if self.nothing_returned and not self.asker.may_change and self.has_change(plan):
             plan = await self.as_order(plan)
         while plan.steps and plan.steps[0].tool is None:  # nothing to call for it
@@ -81,8 +83,8 @@ class Planner:
         if not self.changes.asked:
             self.asker.emit(read.model_copy(update={"wants": "action"}))
             self.asker.may_change = True
-            action = await self.plan()
-            if self.has_change(action):
+            action = await self.asker.optional(self.plan(), None)
+            if action and self.has_change(action):
                 return action
             self.asker.may_change = False
             self.asker.emit(read)
@@ -222,13 +224,13 @@ class Planner:
         return [tool for tool in tools if not (tool.read_only and tool.upstream in read)]
 
     async def decide(self) -> Conclude | Stay | MoveOn | None:
-        """The next decision; None if two in a row contradict what the user has said, so that a
-        conclusion is due."""
+        """The next decision; None if there is none, or if two in a row contradict what the user has
+        said, so that a conclusion is due."""
         self.steps.take_steering()
         problem: str | None = None
         for _ in range(2):
-            decision = await self.asker.decide(problem)
-            problem = against_the_user(self.state, decision)
+            decision = await self.asker.optional(self.asker.decide(problem), None)
+            problem = against_the_user(self.state, decision) if decision else None
             if problem is None:
                 return decision
             self.asker.guard("steering", problem)

@@ -1,6 +1,6 @@
 """The questions to a run's models: each with its prompt, its schema, and the longest reply."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from planner.agent.model_calls import REPLY_TOKENS, ModelCalls
 from planner.checks import lenient, replies, schemas
 from planner.checks.claims import only_repeats
 from planner.checks.guards import repeats
+from planner.errors import InvalidReply
 from planner.events import ResultAssessed, Role
 from planner.evidence.passages import split_lines
 from planner.grammar import Schema, reaches_bound, unbounded
@@ -67,6 +68,14 @@ class Asker:
         self.may_change = False
         """Whether tools that are not read-only may be chosen now."""
 
+    async def optional(self, asked: Awaitable[T], otherwise: T) -> T:
+        """The reply to a question that the run can do without; `otherwise` where the model gives no
+        valid one."""
+        try:
+            return await asked
+        except InvalidReply:
+            return otherwise
+
     async def brief(self, acting: bool = True) -> Brief:
         """What the request is for, as the fast model reads it; `acting`: whether it may be an
         action."""
@@ -78,15 +87,15 @@ class Asker:
         """Other words to search for, from the fast model."""
         question = questions.asked("ask_other_words", self.state)
         schema = schemas.several(schemas.SEARCH_WORD, least=2)
-        return await self._only(
-            "words", question, "words", list[str], schema, BRIEF_TOKENS, fast=True
-        )
+        asked = self._only("words", question, "words", list[str], schema, BRIEF_TOKENS, fast=True)
+        return await self.optional(asked, [])
 
     async def file_tools(self, lists: Sequence[str], reads: Sequence[str]) -> FileTools:
         """The tools that list a project's files and read one, out of these."""
         question = fill("ask_files")
         schema = schemas.file_tools(lists, reads)
-        return await self.calls.ask("files", question, schema, FileTools, SELECTION_TOKENS)
+        asked = self.calls.ask("files", question, schema, FileTools, SELECTION_TOKENS)
+        return await self.optional(asked, FileTools(lists=None, reads=None))
 
     async def overview(self, passages: Sequence[Passage]) -> list[list[str]]:
         """An answer of any length from some passages: its lines, each as its sentences. It is
@@ -96,12 +105,13 @@ class Asker:
         reply = await self.calls.chat("overview", question, None, OVERVIEW_TOKENS)
         lines = lenient.sentences_in(lenient.prose_in(reply.text))
         if reply.finish == "stop":
-            return lines
+            return [[_completed(each, passages) for each in line] for line in lines]
         rest = [] if replies.repeats_itself(reply.text) else [[lenient.CUT]]
         return [*lenient.without_last(lines), *rest]
 
     async def confirm(self, passages: Sequence[Passage]) -> str:
-        """The answer by a second reading of these passages, which knows nothing of the first."""
+        """The answer by a second reading of these passages, which knows nothing of the first; empty
+        where the model gives none."""
         question = questions.on_passages("ask_overview_again", self.state, passages)
         return await self._read_again("confirm", question, passages)
 
@@ -110,7 +120,9 @@ class Asker:
         question = questions.on_passages("ask_facts", self.state, passages)
         reply = await self.calls.chat("facts", question, None, FACTS_TOKENS)
         items = lenient.items_in(lenient.prose_in(reply.text))
-        return items if reply.finish == "stop" else items[:-1]
+        if reply.finish != "stop":
+            items = items[:-1] or [f"{each} {lenient.CUT}" for each in items]
+        return [_completed(each, passages) for each in items]
 
     async def files_to_change(self, texts: Mapping[str, str]) -> list[str]:
         """The files that a request wants changed, out of these, each with its passages."""
@@ -162,7 +174,8 @@ class Asker:
         which it could not choose then. It has read all but the new tools."""
         tools = [chosen.tool, *step.offered]
         question = questions.select_for_step(chosen.prompt, tools)
-        selected = await self._select("select", question, schemas.one_of(tools))
+        asked = self._select("select", question, schemas.one_of(tools))
+        selected = await self.optional(asked, None)
         return chosen.model_copy(update={"tool": selected or chosen.tool})
 
     async def select_to_do(self, chosen: Call, tools: Sequence[str] = ()) -> Call | None:
@@ -180,7 +193,7 @@ class Asker:
         """The tool, out of these, that finds out what a call needs and no result says yet, those
         that are `likely` to do so named first; None where none does."""
         question = questions.select_to_find(self.state, call.tool, missing, likely)
-        return await self._select("select", question, schemas.or_none(names))
+        return await self.optional(self._select("select", question, schemas.or_none(names)), None)
 
     async def _select(self, role: Role, question: str, choice: Schema) -> str | None:
         said = await self.calls.ask(
@@ -258,7 +271,7 @@ class Asker:
         return await self.calls.ask("answer", question, schema, Summary)
 
     async def again(self) -> str:
-        """The answer by a second reading of the results, which knows nothing of the first."""
+        """The answer by a second reading of the results, as `confirm`."""
         return await self._read_again("again", self.prompts.again(self.state), self.state.passages)
 
     async def _read_again(self, role: Role, question: str, passages: Sequence[Passage]) -> str:
@@ -266,7 +279,8 @@ class Asker:
         # It may take what is kept back for a conclusion: there is an answer, which waits for it.
         until = 0.0 if part.request.data_schema else part.ends_at
         with self.calls.clock.extended(until):
-            said = await self._only(role, question, "answer_again", str, schema, REPLY_TOKENS)
+            asked = self._only(role, question, "answer_again", str, schema, REPLY_TOKENS)
+            said = await self.optional(asked, "")
         return without_notes(lenient.whole(said, MAX_SECOND_READING_CHARS), passages)
 
     def _without_echo(self, said: Said, question: str) -> Said:
@@ -346,6 +360,10 @@ class Asker:
         schema = schemas.formatted(data_schema)
         reply = await self._uncut("format", question, schema, protocol.Formatted, REPLY_TOKENS)
         return reply.data
+
+
+def _completed(sentence: str, passages: Sequence[Passage]) -> str:
+    return lenient.completed(sentence, "\n".join(each.text for each in passages))
 
 
 def _marked(said: Conclude) -> Conclude:

@@ -25,7 +25,7 @@ from planner.events import BriefMade
 from planner.evidence.answers import details
 from planner.evidence.selection import grouped, likeliest
 from planner.passage import Passage
-from planner.protocol import IT, Conclude, Wants
+from planner.protocol import IT, Answer, Conclude, Wants
 from planner.state import RunState
 from planner.text import indented
 
@@ -41,6 +41,7 @@ GUESSED = (
 )
 MAY_LACK = "it was put together from several places, and may lack something"
 ONE_OF_TWO = "only the first of its two questions was answered"
+NOT_FIRST = "the first of its two questions was not answered by itself"
 LONG = 200
 """Characters from which on an answer is too long for two readings to agree on."""
 MAX_NAMES = 2
@@ -72,40 +73,43 @@ class Reader:
     async def read(self, wants: Wants) -> Conclude | None:
         """An answer from the passages that the request's words lead to; None where there is none
         that is certain. A request that asks for two things in turn is read so first."""
-        search = self.state.search
         brief = self.state.brief
         assert brief, "only a request that was read is read for"
         if brief.first:
             found = await self.in_turn(brief.first, brief.then, wants)
             if found or self.settled:
                 return found
-            self.forget()
         readings = 1 if self.changes.wanted else READINGS  # no tool of the pool can do it
-        return await self.read_for(search, wants, readings, afresh=bool(brief.first))
+        found = await self.read_for(brief.search, wants, readings, afresh=bool(brief.first))
+        if found and found.success and brief.first and IT not in brief.then:
+            self.best.doubt(NOT_FIRST)
+        return found
 
     async def in_turn(self, first: str, then: str, wants: Wants) -> Conclude | None:
-        """The answers to a question of the request, and to the rest of it, which is asked with what
-        the first one found; None where one of them is not certain."""
+        """The answers to a question of the request, and to the rest of it, which may be asked with
+        what the first one found; None where one of them is not certain."""
         self.steps.plan([first, then], {})
         await self.steps.start(first, asks=True)
         found = await self.read_for(self.state.search, "short answer", readings=1)
-        name = name_in(found.final_answer, first) if found and found.success else None
-        self.steps.end(success=name is not None, notes=found.final_answer if found else "")
-        if found is None or name is None:
-            self.forget()
+        said, doubt = found.final_answer if found and found.success else "", None
+        if not said and IT not in then:
+            said, doubt = self.best.text or "", self.best.unsure
+        name = name_in(said, first) if IT in then else said
+        self.steps.end(success=bool(name) and not doubt, notes=said)
+        if not name:
             self.best.forget()
             return None
         rest = then.replace(IT, name)
         self.steps.revise([rest])
-        self.forget()
-        self.best.keep(found.final_answer, ONE_OF_TWO)
+        self.best.keep(said, ONE_OF_TWO)
         await self.steps.start(rest, asks=True)
         try:
-            last = await self.read_for([name], wants, readings=1)
+            last = await self.read_for([name] if IT in then else self.state.search, wants, 1)
             self.steps.end(success=last is not None, notes=self.best.text or "")
         finally:  # also where a limit ends it
             if self.best.text:
-                self.best.keep(both(found.final_answer, self.best.text), self.best.unsure)
+                unsure = "; ".join(filter(None, [doubt, self.best.unsure]))
+                self.best.keep(both(said, self.best.text), unsure or None)
         return self.best.certain() if last and last.success else None
 
     async def read_for(
@@ -113,6 +117,7 @@ class Reader:
     ) -> Conclude | None:
         """An answer to the question that is read for now; `afresh`: from the likeliest passages,
         though another question may have been read from them."""
+        self.forget()
         for number in range(readings):
             again = afresh and not number
             passages = await self.gatherer.gather(self.state.question, search, afresh=again)
@@ -171,14 +176,14 @@ class Reader:
         added, all_read = await self.add_facts(groups)
         if not self.facts:
             return None
-        self.best.unsure = MAY_LACK if added or not held else None
-        if not all_read:
-            self.best.unsure = NOT_ALL_READ
+        lacks = MAY_LACK if added or not held else None
+        self.best.unsure = lacks if all_read else NOT_ALL_READ
         if self.best.text and self.best.unsure is None:
             self.best.unsure = READ_ONCE
             second = await self.asker.confirm(likeliest_group)
-            self.best.unsure = None
-            if not agree(second, self.best.text, self.state.question):
+            if second and agree(second, self.best.text, self.state.question):
+                self.best.unsure = None
+            elif second:
                 self.differ(second)
         return self.best.certain()
 
@@ -187,9 +192,8 @@ class Reader:
         """Whether results hold the best answer, or no time is left to look for another one. Another
         search seldom makes an uncertain answer certain (docs/experiments.md)."""
         answer = self.best.text
-        if answer is None:
-            return False
-        return not unsupported(self.state, answer) or not self.budget.time_for_more
+        more = answer is None or (unsupported(self.state, answer) and self.budget.time_for_more)
+        return not more
 
     @property
     def may_be_long(self) -> bool:
@@ -217,9 +221,8 @@ class Reader:
     async def add_facts(self, groups: Sequence[Sequence[Passage]]) -> tuple[bool, bool]:
         """Read each of these for what it adds to a long answer, a step for each. Returns whether
         any did, and whether there was time for all."""
-        steps = [
-            f"Read {', '.join(dict.fromkeys(each.source for each in group))}" for group in groups
-        ]
+        sources = [dict.fromkeys(each.source for each in group) for group in groups]
+        steps = [f"Read {', '.join(each)}" for each in sources]
         self.keep_facts()
         before = len(self.facts)
         if groups:
@@ -228,6 +231,8 @@ class Reader:
         for step, group in zip(steps, groups, strict=True):
             if self.facts and self.budget.seconds_left < longest:
                 return len(self.facts) > before, False
+            if not self.steps.wanted(step):
+                continue
             await self.steps.start(step)
             # A small model goes on with a list after the last of its facts.
             said = [each for each in await self.asker.facts(group) if self.stands(each, least=1)]
@@ -277,8 +282,8 @@ class Reader:
         certain = self.agreed(first, second)
         first_is_narrow = self.more_to_read
         if certain is None and (lead or first_is_narrow):
-            said = await self.asker.answer(None)
-            if said.found:
+            said = await self.asker.optional(self.asker.answer(None), None)
+            if said and said.found:
                 third = said.final_answer
                 certain = self.agreed(first, third)
                 if lead and certain is None:
@@ -286,12 +291,9 @@ class Reader:
         if certain is not None:
             more = details(found_row(self.state), certain, self.state.question)
             return self.judged("\n- ".join([certain, *more]))
-        if lead:  # the third was read from the likeliest passages alone
-            readings = [second, first, third]
-        elif first_is_narrow:
-            readings = [second, third, first]
-        else:
-            readings = [first, second]
+        # After a lead, the third was read from the likeliest passages alone.
+        others = [first, third] if lead else [third, first]
+        readings = [second, *others] if lead or first_is_narrow else [first, second]
         told = [*filter(None, readings)]
         question = self.state.question
         guesses = [] if self.changes.wanted else guessed(self.state, told, question)
@@ -299,10 +301,10 @@ class Reader:
             answer = GUESSED.format(numbers=" and ".join(guesses))
             return Conclude(final_answer=answer, success=False)
         answer = likelier(self.state, told, question) or first
-        differing = (each for each in (first, second) if not agree(each, answer, question))
-        other = next(differing, second)
+        differing = (each for each in (first, *told) if not agree(each, answer, question))
         self.best.text = answer
-        self.differ(other)
+        if other := next(differing, second):
+            self.differ(other)
         return None
 
     def judged(self, answer: str) -> Conclude | None:
@@ -329,9 +331,9 @@ class Reader:
             return conclusion
         self.best.keep(answer, READ_ONCE)
         second = await self.asker.again()
-        if self.agreed(answer, second) is None:
+        if second and self.agreed(answer, second) is None:
             self.differ(second)
-        elif judged := self.judged(answer):
+        elif second and (judged := self.judged(answer)):
             return judged
         return self.best.concluded(answer)
 
@@ -347,8 +349,10 @@ class Reader:
         """What the likeliest passages answer, and all where they do not; asked once more where no
         result says it. None where no answer is found that results hold."""
         problem: str | None = None
+        rejected: Answer | None = None
         for _ in range(2):
-            said = await self.asker.answer(problem)
+            asked = self.asker.answer(problem)
+            said = await (self.asker.optional(asked, rejected) if rejected else asked)
             if problem is None and not said.found and self.more_to_read:
                 said = await self.asker.answer(problem)
             if not said.found:
@@ -356,7 +360,7 @@ class Reader:
             missing = unsupported(self.state, said.final_answer)
             if not missing:
                 return said.final_answer
-            problem = f"no result says {', '.join(missing)}"
+            rejected, problem = said, f"no result says {', '.join(missing)}"
             self.asker.guard("grounding", problem)
         self.best.keep(said.final_answer, problem)
         return None

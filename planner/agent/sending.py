@@ -5,12 +5,19 @@ that finds nothing is made again in a broader form.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from planner.checks.claims import numbers_in
 from planner.checks.guards import repeats, widening
 from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.results import NOTHING, empty, fault
+from planner.evidence.pages import Part, next_arguments
+from planner.evidence.records import MAX_ROWS, is_further
 from planner.prompts.texts import compact
 from planner.state import Iteration, RunState
+from planner.text import counted
 from planner.tools import Arguments, Outcome, ToolPool, ToolResult, ToolSpec
+
+MAX_PARTS = 10
+"""Further parts of a list that are read."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +34,38 @@ class Sender:
             return await self.widened(tool, arguments, result, widening.wider(tool, arguments))
         if not iteration.by_model:
             return result
+        result = await self.whole(tool, arguments, result)
         if result.outcome is Outcome.FAILURE:
             fewer = widening.in_fewer_words(tool, arguments)
             return await self.widened(tool, arguments, result, fewer)
         return await self.with_siblings(tool, arguments, result)
+
+    async def whole(self, tool: ToolSpec, arguments: Arguments, result: ToolResult) -> ToolResult:
+        """The result with the further parts of a list that it is the first part of, as far as
+        the tool can be asked for them. One entry, or as many as the request says, are what was
+        asked for."""
+        part = Part(result.text)
+        read, seconds, parts = part.listed, result.seconds, 0
+        as_asked = len(read) < 2 or len(read) in numbers_in(self.state.prompt)
+        ends = not result.succeeded or as_asked or is_further(arguments) or part.ends(len(read))
+        last = part
+        while not ends and parts < MAX_PARTS and len(read) < MAX_ROWS:
+            further = next_arguments(tool, arguments, last)
+            again = await self.send(tool, further) if further else None
+            if not (further and again and again.succeeded):
+                break
+            arguments, following = further, Part(again.text)
+            new = [each for each in following.listed if each not in read]
+            parts, seconds, read = parts + 1, seconds + again.seconds, read + new
+            if not new:  # a tool that does not heed the argument returns the same again
+                ends = empty(again.text) and last.total <= len(read)
+                break
+            ends, last = following.ends(len(read)), following
+        if not parts:
+            return result
+        self.guard("page", f"{tool.name} goes on; {counted(parts, 'further part')} read")
+        text = last.joined(read, whole=ends)
+        return result.model_copy(update={"text": text, "seconds": seconds})
 
     async def with_siblings(
         self, tool: ToolSpec, arguments: Arguments, result: ToolResult
@@ -40,7 +75,7 @@ class Sender:
         passages of files were gathered, which are ranked."""
         if not result.succeeded or self.state.passages:
             return result
-        said = self.state.user_words.casefold()
+        said = self.state.said_by_user.casefold()
         lists = [each.result for each in self.state.part_iterations[-2::-1] if each.succeeded]
         for name, value in arguments.items():
             if not isinstance(value, str) or takes_path(name) or value.casefold() in said:

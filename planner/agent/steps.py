@@ -16,7 +16,7 @@ from planner.events import (
 from planner.evidence.tool_ranking import Ranking
 from planner.inbox import Inbox
 from planner.protocol import Call, MakePlan, MoveOn, Stay
-from planner.state import RunState, steered
+from planner.state import RunState, plain, skipped, steered
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,16 @@ class Steps:
         revised = steered(later_steps, self.state.said)
         if revised != self.state.later_steps:
             self.calls.emit(PlanRevised(later_steps=revised))
+
+    @property
+    def unheeded(self) -> bool:
+        """Whether the user has said something that no model was shown."""
+        return any(each.said.hint for each in self.state.unshown)
+
+    def wanted(self, step: str) -> bool:
+        """Whether a step is still to be done, by what the user has said until now."""
+        self.take_steering()
+        return plain(step) not in skipped(self.state.said)
 
     def take_steering(self) -> bool:
         """Apply what was said to the run meanwhile, from here on. Returns whether there was

@@ -21,8 +21,10 @@ from planner.checks.guards.arguments import (
     without_limits,
 )
 from planner.checks.guards.decisions import not_allowed, unknown_tool
+from planner.checks.guards.instead import other_than_asked
 from planner.checks.guards.sources import Guess
 from planner.clock import Clock
+from planner.errors import InvalidReply
 from planner.events import (
     ApprovalAsked,
     ApprovalDecided,
@@ -189,13 +191,17 @@ class Caller:
         if not any(tool.input_schema.get(part) for part in TAKING):
             return {}
         for first in (True, False):
-            written = await self.asker.arguments(tool, iteration.prompt, problem)
+            try:
+                written = await self.asker.arguments(tool, iteration.prompt, problem)
+            except InvalidReply as error:
+                return str(error)
             writer = self.state.ledger[-1].model
             emptied = () if tool.read_only else sources.mentioned(written, self.state)
             arguments = validation.coerced(written, tool.input_schema, emptied)
             problem = validation.problem(arguments, tool.input_schema)
             if problem is None and first and not tool.read_only:
                 problem = sources.another_entry(arguments, self.state)
+                problem = problem or other_than_asked(arguments, self.state)
                 problem = problem or sources.as_it_is(arguments, self.state)
             if problem is None:
                 self.asker.guard("coercion", *coercions(written, arguments))
@@ -214,7 +220,7 @@ class Caller:
             said = sources.said(self.state)
             kept = self.noted("unseen", sources.without_guesses(arguments, tool, said, asks))
             return self.noted("unseen", sources.without_flips(kept, tool, self.state))
-        words = self.state.user_words
+        words = self.state.said_by_user
         arguments = self.noted("unseen", without_limits(arguments, tool, words))
         if not tool.has_role:  # a search in texts finds a word in any spelling
             seen = results(self.state)
@@ -287,7 +293,7 @@ class Caller:
             ):
                 self.asker.guard("not_named", f"{tool.name}: {other}")
                 return f"{sources.NOT_MADE}{other}. Delete nothing else."
-            said, asked = sources.said(self.state), self.state.user_words
+            said, asked = sources.said(self.state), self.state.said_by_user
             self.guessed = sources.unseen(arguments, said, tool, asked)
         guessed = [*map(str, self.guessed)]
         if guessed:

@@ -48,21 +48,19 @@ MIN_QUOTE = 4
 NEAR_ROWS = 2
 """Rows before and after a number that may say what it is about."""
 BY_NAME = 0.8
-"""Of what one row says of a subject, so much is said by another row that has the same name."""
+"""The share of what one row says of a subject that counts for all rows with the same name."""
 TELLING_SHARE = 0.5
-"""A number is proved by a row that says at least so much of the subject, as a share of the row with
-a number that says most of it (docs/experiments.md, "Numbers for another reason"). An answer with
-several numbers has as many subjects, and each of them a part of this share."""
+"""A row proves its number if it says at least this share of what the most telling row with a number
+says (docs/experiments.md, "Numbers for another reason"). Several numbers of an answer share it."""
 MIN_BARE = 2
-"""Answers that say nothing but a number, for it to count as a guess: the name of a person is no
-name to code."""
+"""Answers that are nothing but a number, for it to count as a guess."""
 SAID_SHARE = 0.5
-"""Of what the words weigh that an answer without names and numbers has beyond the request's."""
+"""The share of an answer's new words, by their weight, that one passage or result has to hold."""
 MIN_NEW = 4
-"""Such words; fewer say next to nothing."""
+"""New words of such an answer; fewer say next to nothing."""
 LINE_SHARE = 0.8
-"""The same for a row whose own number it is, in an answer that does not name the file, held against
-all rows: any small count is the number of some line."""
+"""The share of the most telling row for a number that is the row's own, where the answer does not
+name the file: any small count is the number of some line."""
 
 _PLACE = re.compile(r"(.+):(\d+)(?:-\d+)?")
 
@@ -79,12 +77,11 @@ class Evidence(BaseModel, frozen=True):
     claims: list[str]
     """What of the answer stands in it."""
     lines: list[str]
-    """The lines it stands in."""
 
 
 def evidence(state: RunState) -> list[Evidence]:
-    """The passages and results that hold the answer's quotations and claims, the best first. What
-    the user said counts only beside something that the user did not say."""
+    """The passages and results that hold the answer's quotations and claims, the best first. A
+    claim of the request alone is no reason to name one."""
     subject = Subject(state, state.own_words)
     wanted = claims(as_read(f"{state.own_words}\n{said(state, state.data)}", subject.results))
     wanted = [claim for claim in wanted if claim not in state.unsupported]
@@ -119,16 +116,13 @@ def evidence(state: RunState) -> list[Evidence]:
 
 
 def _is_quoted(text: str, quotes: Sequence[str]) -> bool:
-    """Whether a text has one of the lines that say the answer; a short one stands anywhere."""
+    """Whether a text has one of the quotes; a short one may stand anywhere."""
     return any(len(quote) >= MIN_QUOTE and quote in text for quote in quotes)
 
 
 def _telling(text: str, held: Sequence[str], quotes: Sequence[str]) -> list[str]:
     scores = [
-        (
-            row.strip(),
-            sum(holds(read, claim) for claim in held) + 2 * _is_quoted(row, quotes),
-        )
+        (row.strip(), sum(holds(read, claim) for claim in held) + 2 * _is_quoted(row, quotes))
         for row, read in lines_as_read(text)
         if row.strip()
     ]
@@ -162,9 +156,8 @@ def beside_lists(state: RunState, answer: str, request: str) -> bool:
 
 
 def guessed(state: RunState, readings: Sequence[str], request: str) -> list[str]:
-    """The numbers that differing answers name, if none names anything else beyond the request, they
-    stand in results for another reason, and some of the answers have no other word; empty
-    otherwise."""
+    """The numbers that differing answers name, where these are guesses: results have them for
+    another reason, the answers name nothing else, and some have no other word."""
     named = [beyond(each, request) for each in readings]
     bare = [each for each in readings if not adds_words(each, request)]
     if len(bare) < MIN_BARE or not all(each and all(map(is_value, each)) for each in named):
@@ -175,9 +168,8 @@ def guessed(state: RunState, readings: Sequence[str], request: str) -> list[str]
 
 
 def likelier(state: RunState, readings: Sequence[str], request: str) -> str | None:
-    """The first of differing answers that names something beyond the request, where results hold
-    all that it names; if all of these have numbers, the first whose numbers stand where they are
-    about what is asked."""
+    """Of differing answers the first that names something beyond the request, all of it in results;
+    if all such answers have numbers, the first one whose numbers are proved."""
     named = [each for each in readings if names_more(state, each, request)]
     widest = next(iter(named), None)
     if not all(any(map(is_number, claims(each))) for each in named):
@@ -186,10 +178,9 @@ def likelier(state: RunState, readings: Sequence[str], request: str) -> str | No
 
 
 def supporting(state: RunState, answer: str, request: str) -> list[str]:
-    """The lines of passages and of results that say an answer, the best first: those that hold most
-    of what it claims, and of its words beyond the request's; of all its words where it has no
-    others, as "yes" has not. None is there only for a number that one before it holds. Empty when
-    none does."""
+    """The lines of passages and results that say an answer, the best first: those that hold most of
+    its claims and of its words beyond the request's, or of all its words where it has no others.
+    A line adds more than a number that one before it holds."""
     answer = as_read(answer, in_all_readings(results(state)))
     wanted = claims(answer)
     told = set(words(answer))
@@ -216,9 +207,8 @@ def supporting(state: RunState, answer: str, request: str) -> list[str]:
 
 
 def said_by_one(state: RunState, answer: str, request: str, least: int) -> bool:
-    """Whether one passage or result holds most of the words that an answer has beyond the
-    request's, where these are at least so many. A word counts the more the fewer results have it:
-    what a model makes up shares only the small words."""
+    """Whether one passage or result holds most of an answer's words beyond the request's, if there
+    are so many at `least`. Rare words count more: what a model makes up shares only common ones."""
     new = {*words(answer)} - {*words(request)}
     if len(new) < least:
         return True
@@ -231,8 +221,6 @@ def said_by_one(state: RunState, answer: str, request: str, least: int) -> bool:
 
 @dataclass(frozen=True)
 class Source:
-    """A passage or a result."""
-
     number: int
     made: Iteration
     place: str
@@ -249,13 +237,12 @@ class Source:
 
     @property
     def tool(self) -> str:
-        """The tool of a short result, which stands for all its rows. What a model wanted from the
-        call says nothing of what the tool returned."""
+        """The tool of a short result, whose name tells what all its rows are about."""
         return "" if self.place or len(self.rows) > MAX_LINES else self.made.tool
 
     def returned_by(self, iterations: Sequence[Iteration]) -> Iteration:
-        """The call that returned it. A passage comes from one of all calls of a look-up: from that
-        which was given its path, or else its text."""
+        """The call that returned it. Of a passage, it is the call of the look-up that was given its
+        path, or else returned it."""
         if not self.place:
             return self.made
         path = self.place.rpartition(":")[0]
@@ -265,17 +252,12 @@ class Source:
 
     @property
     def query(self) -> Sequence[str]:
-        """The query of a list that found it."""
+        """The query of a list that found it, if one did."""
         return [self.made.arguments["sql"]] if self.made.by == "query" else []
-
-    @property
-    def head(self) -> str:
-        return self.tool or self.place
 
 
 def sources_of(state: RunState) -> Iterator[Source]:
-    """Every passage shown and every result: first what queries found, which were made for the
-    request, then those with a quotation."""
+    """Every passage shown and every result; first what queries found, then those with a quote."""
     found = []
     for iteration in state.iterations:
         if iteration.gathered:
@@ -283,12 +265,7 @@ def sources_of(state: RunState) -> Iterator[Source]:
         elif iteration.by != "lookup" and iteration.succeeded:
             told = given(iteration) if iteration.changes else given_paths(iteration)
             found.append((iteration, "", "\n".join([*told, with_count(iteration.result)])))
-    found.sort(
-        key=lambda each: (
-            each[0].by != "query",
-            not _is_quoted(each[2], state.quotes),
-        )
-    )
+    found.sort(key=lambda each: (each[0].by != "query", not _is_quoted(each[2], state.quotes)))
     yield from (Source(number, *each) for number, each in enumerate(found))
 
 
@@ -301,8 +278,8 @@ class Subject:
 
     @cached_property
     def words(self) -> set[str]:
-        """Of the request, of what was searched for, and of the answer; no numbers. After files were
-        read, a look-up searches for names in them, which nobody asked about."""
+        """The words of the request, of the first searches, and of the answer, without numbers.
+        After files were read, a look-up searches for names in them that nobody asked about."""
         said, read = [self.state.user_words, *self.state.search, self.answer], False
         for each in self.state.iterations:
             read |= bool(given_paths(each))
@@ -312,7 +289,7 @@ class Subject:
 
     @cached_property
     def numbers(self) -> Sequence[str]:
-        """Those of the answer that the user has not said, dates among them."""
+        """The answer's numbers and dates that the user has not said."""
         own = filter(is_value, claims(as_read(self.answer, self.results)))
         asked = in_all_readings(self.state.user_words)
         return [each for each in own if not holds(asked, each)]
@@ -328,9 +305,9 @@ class Subject:
 
     @cached_property
     def telling(self) -> Sequence[Sequence[float]]:
-        """How much each row of each source says of it. A word tells the more the fewer rows have
-        it, and half as much in the head or in a row near by. A row with a name tells nearly as
-        much as any other row with it: one that defines the name may say nothing else."""
+        """How much each row of each source says of the subject. Rare words tell more, and those in
+        the head or a row near by tell half. A row with a name tells nearly as much as any other
+        row with it: one that defines the name may say nothing else."""
         own = [[self.words & {*words(row)} for row in each.rows] for each in self.sources]
         count = Counter(word for rows in own for row in rows for word in row)
         tools = [self.words & {*words(each.tool)} for each in self.sources if each.tool]
@@ -340,7 +317,7 @@ class Subject:
         told: list[list[float]] = []
         names: dict[str, float] = {}
         for source, rows in zip(self.sources, own, strict=True):
-            head = self.words & {*words(source.head)}
+            head = self.words & {*words(source.tool or source.place)}
             told.append([])
             for number, (row, has) in enumerate(zip(source.rows, rows, strict=True)):
                 near = head.union(*rows[max(0, number - NEAR_ROWS) : number + NEAR_ROWS + 1])
@@ -358,12 +335,12 @@ class Subject:
 
     @cached_property
     def foremost(self) -> float:
-        """How much the row says of it that says most."""
+        """How much the most telling row says."""
         return max(map(max, filter(None, self.telling)))
 
     @cached_property
     def most(self) -> float:
-        """How much a row says of it that has any number."""
+        """How much the most telling row with a number says."""
         return max(
             (
                 tells
@@ -375,8 +352,7 @@ class Subject:
         )
 
     def told(self, claim: str, source: Source) -> bool:
-        """Whether a passage or a result holds a claim; a number in a row that says enough of what
-        the answer is about, held against the other rows with numbers."""
+        """Whether a source holds a claim; a number in a row that says enough of the subject."""
         if not is_value(claim) or source.query or source.made.changed:  # made for the request
             return holds(source.read, claim)
         told = self.telling[source.number]
@@ -388,9 +364,6 @@ class Subject:
                 or 0 < told[line] >= LINE_SHARE * self.foremost
             ):
                 return True
+        enough = TELLING_SHARE / max(1, len(self.numbers)) * self.most
         rows = zip(source.rows, told, strict=True)
-        return any(self._enough(tells) for row, tells in rows if holds(row, claim))
-
-    def _enough(self, tells: float) -> bool:
-        share = TELLING_SHARE / max(1, len(self.numbers))
-        return tells > 0 and tells >= share * self.most
+        return any(tells >= enough and tells > 0 and holds(row, claim) for row, tells in rows)

@@ -5,15 +5,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from planner.checks.dates import (
-    DAY,
-    DAY_FIRST,
-    MONTH_FIRST,
-    ONE_WAY,
-    in_iso,
-    in_moment,
-    in_words,
-)
+from planner.checks.dates import DAY, DAY_FIRST, MONTH_FIRST, ONE_WAY, in_iso, in_moment, in_words
 from planner.evidence.words import (
     BETWEEN,
     INTO_NAME,
@@ -35,11 +27,11 @@ MAX_NAME = 60
 MAX_FACTS = 12
 """Of a long answer."""
 REPEATED_WORDS = 0.8
-"""Of a fact, that a text has which repeats it."""
+"""The share of a fact's words in a text that repeats it."""
 SAME_WORDS = 0.6
-"""Of the words of the shorter of two answers, so many stand in the other when they agree."""
+"""The share of the shorter answer's words in one that agrees with it."""
 FEW_WORDS = 4
-"""Of fewer, the other answer begins with all."""
+"""An answer of fewer words agrees with one that begins with all of them."""
 MIN_NEGATION, MAX_NEGATION = 3, 5
 """Characters of a word that negates an answer, such as "not" and "never"."""
 
@@ -49,8 +41,8 @@ _QUOTATION = "|".join(
     rf"(?<!{LETTER}){begin}(?=[^{end}\n]{{,80}}[A-Za-z])[^{begin}{end}\n]{{3,80}}[{end}]"
     for begin, end in (("“", "”"), ("„", "“”"), ("«", "»"), ("「", "」"), ("『", "』"))
 )
-"""Between other marks than those of ASCII, which many languages put around words of their own: what
-has Latin letters is a quotation."""
+"""Between other marks than those of ASCII, only what has Latin letters is a quotation: many
+languages put such marks around words of their own."""
 _BEFORE_RELEASE = re.compile(r"\d+(?:\.\d+){2,}(?:[A-Za-z]\w*|-[A-Za-z]+\.?\d+)\b")
 """A version that its letters tell from others: `5.1.4beta`, `2.0.0-rc.1`."""
 _CLAIM = re.compile(
@@ -100,8 +92,7 @@ _COMMA_ZEROS = re.compile(r"(?<=\d)(?:,00|(,[1-9])0)(?!\d)")
 _SIGNS = str.maketrans("−－٫٬．", "--.,.")
 _SPACED = re.compile(rf"(?<!{LETTER})(?<![.,])\d{{1,3}}(?:[ '’，\u00a0\u2009\u202f]\d{{3}})+(?!\d)")
 _OPENING = re.compile(rf"\W*({LETTER}+|\w{{1,3}})(?:[,.;:!،؛](?=\s|\Z)|[，、。：；！])")
-"""The word that an answer begins with, set off from the rest; without spaces, a short one: a longer
-one is a part of the sentence."""
+"""The first word of an answer, set off from the rest; in scripts without spaces, a short one."""
 _AROUND_NAME = (
     re.compile(rf"(?<!{LETTER})|{INTO_NAME}"),
     re.compile(rf"(?!{LETTER})|{OUT_OF_NAME}"),
@@ -114,13 +105,18 @@ _AROUND_NUMBER = (
 )
 _AROUND_DATE = _AROUND_NAME[0], re.compile(r"(?!\d)")  # a time may follow
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATE_VALUE = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?:[T ].*)?"
+    r"|\d{1,2}(?::\d{2}(?::\d{2})?(?:Z|[+-]\d{2}:?\d{2})?(?: ?[ap]m)?| ?[ap]m)",
+    re.IGNORECASE,
+)
 _NUMBERED = re.compile(rf"(?m)^\s*{NUMBERED}\s*")
 _LINES = re.compile(r"((?:[\w.-]+/)*[\w-]+\.[^\W\d]\w*):\d+(?:-\d+)?\b")
 
 
 def claims(text: str) -> list[str]:
-    """The checkable parts of an answer: identifiers, paths, numbers, URLs, quotations, blanks. The
-    numbers of a list's items are none."""
+    """The checkable parts of an answer: identifiers, paths, numbers, URLs, quotations, blanks; not
+    the numbers of a list's items."""
     text = without_number(text) if len(_NUMBERED.findall(text)) > 1 else text
     found: dict[str, None] = {}
     for match in _CLAIM.finditer(apart(plain(text))):
@@ -130,15 +126,15 @@ def claims(text: str) -> list[str]:
 
 
 def stated(answer: str, text: str) -> list[str]:
-    """What an answer says of names in a text as code does, without marks around it:
-    `MAX_SIZE = 90`, `n > 3`. A word of prose may stand before the sign of a value."""
+    """What an answer says of a text's names as code does: `MAX_SIZE = 90`, `n > 3`. Before `=`, a
+    plain word may be one of prose."""
     said = (each for each in _STATED.finditer(answer) if holds(text, each[1]))
     return [each[0] for each in said if is_name(each[1]) or COMPARISON.search(each[0])]
 
 
 def holds(text: str, claim: str) -> bool:
-    """Whether the claim stands in the text as a whole word; a number with its sign, and with or
-    without its unit: 5 is neither in -5 nor in 1.5."""
+    """Whether the claim stands in the text as a whole word. A number may have a unit there; 5 is
+    neither in -5 nor in 1.5."""
     before, after = _AROUND_NAME
     if _NUMBER.fullmatch(claim):
         before, after = _AROUND_NUMBER
@@ -168,8 +164,8 @@ def without_separators(text: str) -> str:
 
 
 def readings(text: str) -> tuple[str, str, str]:
-    """What a text may mean by its numbers: `1,500` is 1500, 1.5, or two numbers, and `1.500` is 1.5
-    or, as many languages separate numbers, 1500."""
+    """What a text may mean by its numbers: `1,500` is 1500, 1.5 or two numbers, and `1.500` is 1.5
+    or, in many languages, 1500."""
     spelled = plain(text)
     joined = _SPACED.sub(lambda found: re.sub(r"\D", "", found[0]), spelled)
     by_commas = _COMMA.sub("", in_iso(joined, MONTH_FIRST))
@@ -191,12 +187,8 @@ def in_all_readings(text: str) -> str:
 
 def _readings_of_line(line: str) -> str:
     *separated, spelled = readings(line)
-    apart_from_units = _QUANTITIES.sub(_units_apart, spelled)
-    return " ".join(dict.fromkeys([*separated, spelled, apart_from_units]))
-
-
-def _units_apart(quantities: re.Match[str]) -> str:
-    return re.sub(r"(?<=[A-Za-z])(?=\d)", " ", quantities[0])
+    by_unit = _QUANTITIES.sub(lambda each: re.sub(r"(?<=[A-Za-z])(?=\d)", " ", each[0]), spelled)
+    return " ".join(dict.fromkeys([*separated, spelled, by_unit]))
 
 
 def lines_as_read(text: str) -> Iterator[tuple[str, str]]:
@@ -218,6 +210,11 @@ def is_value(claim: str) -> bool:
     return is_number(claim) or _DATE.fullmatch(claim) is not None
 
 
+def is_date(value: str) -> bool:
+    """Whether it is a date or a time, in any format that is one: `15.01.2027`, `01/15/2027`."""
+    return any(map(_DATE_VALUE.fullmatch, readings(value)))
+
+
 def beyond(answer: str, request: str) -> list[str]:
     """What an answer claims that the request does not, paths by their file's name."""
     told = [claim.rsplit("/", 1)[-1] for claim in claims(without_separators(answer))]
@@ -231,8 +228,8 @@ def adds_words(answer: str, request: str) -> bool:
 
 
 def name_in(answer: str, question: str) -> str | None:
-    """What an answer names that the question does not, as another question may name it: a name,
-    the only word that the question has not, or the whole of a short answer."""
+    """What an answer names that the question does not, for another question: a name, the only new
+    word, or the whole of a short answer."""
     told = [each for each in beyond(answer, question) if not is_number(each)]
     asked = {*words(question)}
     new = [token for token in tokens(answer) if not asked.issuperset(words(token))]
@@ -243,9 +240,8 @@ def name_in(answer: str, question: str) -> str | None:
 
 
 def agree(first: str, second: str, request: str) -> bool:
-    """Whether two answers say the same: one of them holds all that the other claims beyond the
-    request, or the whole of it, if that is a proper name; where neither claims a name or a number,
-    most of the words."""
+    """Whether two answers say the same: one holds all that the other claims beyond the request, or
+    the whole of it if that is a proper name; without any claims, most of its words."""
     pairs = [(first, second), (second, first)]
     if any(_is_proper_name_in(one, other, request) for one, other in pairs):
         return True
@@ -269,7 +265,7 @@ def agree(first: str, second: str, request: str) -> bool:
 
 
 def _says_too(text: str, claim: str, answer: str) -> bool:
-    """Whether a text has a claim of an answer, a part of a date or a time in another form too."""
+    """Whether a text has a claim of an answer; dates and times may have another form."""
     if holds(text, claim) or (claim.isdigit() and in_moment(claim, answer, text)):
         return True
     return DAY.fullmatch(claim) is not None and in_words(claim, text)
@@ -285,8 +281,8 @@ def _in_order(text: str) -> list[str]:
 
 
 def _is_put_into(short: Sequence[str], long: Sequence[str]) -> bool:
-    """Whether one text is the other with a short word put into it, as "it is not on" is: most
-    languages negate so. What an answer goes on to say stands at its end."""
+    """Whether one text is the other with a short word put into it, as most languages negate: "it is
+    not on". What an answer goes on to say stands at its end."""
     same = begin_alike(short, long)
     end = len(long) - len(short) + same
     if same == len(short) or [*short[same:]] != [*long[end:]]:
@@ -308,8 +304,7 @@ def _begins_otherwise(answer: str, other: str) -> bool:
 
 def _is_proper_name_in(answer: str, other: str, request: str) -> bool:
     """Whether the whole of an answer is a name, "The Blue Hall", that another one has and the
-    request has not; of one word, only if its capital is not that of a sentence, and the other one
-    names nothing else."""
+    request has not. A single word must not begin the other answer, which names nothing else."""
     whole = flat(answer).rstrip(_STOPS)
     if says(request, answer) or not _PROPER_NAME.fullmatch(whole):
         return False
@@ -319,8 +314,7 @@ def _is_proper_name_in(answer: str, other: str, request: str) -> bool:
 
 
 def without_lines(answer: str) -> str:
-    """The answer with the file alone of each `path:12-30`: models copy the lines of the passage
-    that they read, whichever that is."""
+    """The answer with `path` for each `path:12-30`: models copy the lines of what they read."""
     return _LINES.sub(r"\1", answer)
 
 
@@ -330,9 +324,8 @@ def without_number(item: str) -> str:
 
 
 def only_repeats(answer: str, request: str) -> bool:
-    """Whether an answer is nothing but names or numbers that the request has, and all of these:
-    asked for the base of `Foo`, a small model names `Foo`. One of several that the request names is
-    an answer."""
+    """Whether an answer is nothing but the names and numbers of the request, all of them: asked for
+    the base of `Foo`, a small model names `Foo`. One of several names may be the answer."""
     told, named = claims(answer), claims(without_separators(request))
     bare = bool(told) and not [*words(_CLAIM.sub("", apart(answer)))]
     return bare and {*told} == {*named}
@@ -358,8 +351,7 @@ def _covers(text: str, answer: str) -> bool:
 
 
 def telling(facts: Sequence[str], query: str) -> list[str]:
-    """Of many facts those that have most words of a query, and most names and numbers besides, in
-    their order."""
+    """The facts with most words of a query, and most names and numbers besides, in their order."""
     asked = {*words(query)}
 
     def tells(fact: str) -> int:

@@ -1,5 +1,5 @@
-"""Whether a claim of an answer stands in a text in another form: another spelling, a part of a
-date, a rounded number, a result of small arithmetic."""
+"""Whether a text has a claim in another form: another spelling, a part of a date, a rounded number,
+a result of small arithmetic."""
 
 import re
 import string
@@ -8,7 +8,7 @@ from itertools import combinations, groupby
 
 from planner.checks.claims import COMPARISON, holds, is_number
 from planner.checks.dates import has_time, in_moment
-from planner.evidence.ranking import defined_in
+from planner.evidence.ranking import defined_name
 from planner.evidence.words import is_name, tokens
 from planner.text import NUMBERED, flat
 
@@ -36,10 +36,9 @@ def is_path(text: str) -> bool:
 
 def in_another_form(claim: str, answer: str, text: str, held: Sequence[str]) -> bool:
     """Whether a text has a claim of an answer in another form; `held`: what it has as it is."""
-    if is_number(claim) and (_follows(claim, answer, held) or _rounded(claim, text)):
-        return True
     return bool(
-        _spelled_otherwise(claim, answer, text)
+        (is_number(claim) and (_follows(claim, answer, held) or _rounded(claim, text)))
+        or _spelled_otherwise(claim, answer, text)
         or _one_or_the_other(claim, text)
         or _written_otherwise(claim, text)
         or (claim.isdigit() and in_moment(claim, answer, text))
@@ -65,9 +64,9 @@ def _spelled_otherwise(claim: str, answer: str, text: str) -> bool:
 
 
 def _written_otherwise(claim: str, text: str) -> bool:
-    """Whether a quotation stands in the text with other blanks or capitals, or a piece of code in
-    another way: all its names near each other, with its comparisons, and each number behind one of
-    them. `timeout=30` is `timeout: int = 30`, and `Client.connect` a method of `Client`."""
+    """Whether the text has a quotation with other blanks or capitals, or a piece of code in another
+    way: its names near each other, with its comparisons, and each number behind one of them.
+    `timeout=30` is `timeout: int = 30`, and `Client.connect` a method of `Client`."""
     quoted = rf"(?<!\w){re.escape(flat(claim).casefold())}(?!\w)"
     if " " in claim and re.search(quoted, flat(text).casefold()):
         return True
@@ -87,9 +86,7 @@ def _written_otherwise(claim: str, text: str) -> bool:
         compared = all(each in having for each in COMPARISON.findall(claim))
         numbers = [each for each in parts if each.isdigit()]
         # `Client.close` looks like a file.
-        member = not is_path(claim) or parts[-1] in [
-            each[0] for each in map(defined_in, near) if each
-        ]
+        member = not is_path(claim) or parts[-1] in map(defined_name, near)
         if member and stand and compared and all(_beside(each, names, having) for each in numbers):
             return True
     return False

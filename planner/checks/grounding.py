@@ -1,7 +1,4 @@
-"""Whether what an answer claims was found or said at all.
-
-A number may also follow from others: a sum, a difference, a product or a count.
-"""
+"""Whether what an answer claims was found or said at all."""
 
 import json
 import re
@@ -56,8 +53,7 @@ _HOUR = re.compile(r"(?<![\d:])0(\d):\d\d")
 
 def unsupported(state: RunState, answer: str) -> list[str]:
     """What an answer claims and nothing that was seen says: no passage, no result, and not the
-    request. Numbers may follow from others in the answer, may be those of results in another
-    unit, and are read in all ways."""
+    request. Numbers may follow from others in the answer, or have another unit in results."""
     missing = _unsaid(answer, seen(state))
     other = _in_other_units(state, missing)
     return [claim for claim in missing if claim not in other]
@@ -69,8 +65,8 @@ def names_more(state: RunState, answer: str, request: str) -> bool:
 
 
 def converted(state: RunState, answer: str) -> list[str]:
-    """The numbers of an answer that were seen in a smaller unit alone: 30 seconds for 30000. Which
-    units these are is not known, so this proves nothing; and 1 is mostly a count."""
+    """The numbers of an answer that were seen in a smaller unit alone, such as 30 seconds for
+    30000. This proves nothing, since the units are not known. 1 is mostly a count."""
     return _in_other_units(state, _unsaid(answer, seen(state)))
 
 
@@ -88,11 +84,10 @@ def _scaled(number: float) -> list[str]:
 
 
 def not_done(state: RunState, answer: str) -> list[str]:
-    """What the answer to a request for a change claims, and no call says. The request, the plan and
-    what was read before prove nothing; only what was done does. A number may come from what was
-    read: it does not claim a change. An hour that the request says, too, may stand in a call with a
-    zero before it; a number in a smaller unit; and what the request says to change something by,
-    as a number that was worked out with it."""
+    """What the answer to a request for a change claims, and what was done does not say. What was
+    planned, or read before, proves nothing. But a number may come from any result, since it claims
+    no change, stand in a call in a smaller unit, or be what a number was changed by; and an hour
+    of the request may have a zero before it in a call."""
     done = carried_out(state)
     missing = _unsaid(answer, done)
     if not missing:
@@ -115,8 +110,7 @@ def _in_smaller_unit(number: str, text: str) -> bool:
 
 
 def _changed_by(number: float, state: RunState) -> bool:
-    """Whether a change was given a number that was read, plus or minus this one, or so many percent
-    of it."""
+    """Whether a change was given a read number plus or minus this one, or so many percent."""
     before = set(numbers_in("\n".join(each.result for each in chosen(state) if not each.changes)))
     made = [each for each in chosen(state) if each.changes]
     now = numbers_in("\n".join(text for each in made for text in given(each)))
@@ -131,9 +125,9 @@ def _changed_by(number: float, state: RunState) -> bool:
 
 
 def carried_out(state: RunState) -> str:
-    """The calls of a run with what they were given, and the results of those that changed something
-    and of what was read after that. What was read before is text of strangers: it may tell of
-    anything as if it had been done. All results where nothing was changed."""
+    """The calls of a run with what they were given, and the results from the first change on. What
+    was read before, strangers wrote: it may tell of anything as if it had been done. All results
+    where nothing was changed."""
     texts = [each.place for each in state.passages]
     changed = False
     for each in state.iterations:
@@ -145,7 +139,7 @@ def carried_out(state: RunState) -> str:
 
 
 def as_read(answer: str, text: str) -> str:
-    """The reading of an answer's numbers by which a text, in all readings, holds most of it."""
+    """The reading of an answer's numbers by which a text holds most of it."""
     return min(readings(answer), key=lambda each: len(_unheld(each, text)))
 
 
@@ -166,8 +160,7 @@ def _unheld(answer: str, text: str) -> list[str]:
 
 
 def echoed(state: RunState, answer: str, calls: Sequence[Iteration] | None = None) -> list[str]:
-    """The words that an answer repeats of the request, or of what these calls were for, and no
-    result has. What a call that reads was given is the model's own."""
+    """The words of the request, or of these calls, that an answer repeats and no result has."""
     asked = state.prompt
     if calls is not None:
         asked = "\n".join(f"{each.prompt}\n{each.arguments}" for each in calls)
@@ -176,8 +169,8 @@ def echoed(state: RunState, answer: str, calls: Sequence[Iteration] | None = Non
 
 
 def only_of_request(state: RunState, answer: str) -> bool:
-    """Whether an answer has a name or number of the request that no result has, and none besides
-    that the request does not say: `MAX_SIZE is 90` for "set the max size to 90"."""
+    """Whether all names and numbers of an answer are the request's, and one of them is in no
+    result: `MAX_SIZE is 90` for "set the max size to 90"."""
     asked = state.prompt
     own = {*words(asked)}
     new = [claim for claim in beyond(answer, asked) if not own.issuperset(_parts(claim))]
@@ -197,17 +190,16 @@ def _parts(name: str) -> set[str]:
 
 
 def mostly_held(state: RunState, sentence: str, answer: str) -> bool:
-    """Whether results hold all that a sentence of a long answer claims, or nearly all of a list,
-    such as its names without the number that counts them: the end says what they do not. A number
-    may count what the answer lists. Of a block of code, which may be an example, only the names
-    count."""
+    """Whether results hold what a sentence of a long answer claims, or nearly all of many claims:
+    the end says what they do not hold. A number may count what the answer lists."""
     claimed, missing = _checked(state, sentence)
     missing = [each for each in missing if not counts(each, answer)]
     return len(missing) <= UNHELD_SHARE * len(claimed)
 
 
 def _checked(state: RunState, sentence: str) -> tuple[list[str], list[str]]:
-    """What a sentence of a long answer claims, and what of it results do not hold."""
+    """What a sentence of a long answer claims, and what of it results do not hold. Of a block of
+    code, which may be an example, only the names count."""
     told = without_number(sentence)
     claimed, missing = claims(told), unsupported(state, told)
     if not is_block(sentence):
@@ -229,11 +221,9 @@ def borne_out(state: RunState, facts: Sequence[str], known: Sequence[str]) -> li
 
 
 def in_own_words(state: RunState, answer: str) -> bool:
-    """Whether too many of an answer's words stand in none of the passages that a model was shown,
-    nor in the request: what a small model makes up it says in words of its own. Only words that
-    some file which was read has are counted, so that an answer in another language than the files'
-    is not doubted for it. Short results say too little to be compared so; without passages, nothing
-    is doubted."""
+    """Whether too many of an answer's words stand neither in what a model was shown nor in the
+    request: what a small model makes up, it says in its own words. Words that no file has do not
+    count, as those of another language. Without passages, results are too short for this."""
     if not state.passages:
         return False
     shown = {*words(seen(state))}
@@ -244,15 +234,13 @@ def in_own_words(state: RunState, answer: str) -> bool:
 
 
 def unsupported_data(state: RunState, answer: str, data: Any) -> list[str]:
-    """What the answer's data claims and nothing that was seen says, beyond what the answer says,
-    which is checked by itself."""
-    claimed = _unsaid(said(state, data), seen(state))
-    return [claim for claim in claimed if not holds(answer, claim)]
+    """What the answer's data claims beyond the answer, and nothing that was seen says."""
+    missing = _unsaid(said(state, data), seen(state))
+    return [claim for claim in missing if not holds(answer, claim)]
 
 
 def said(state: RunState, data: Any) -> str:
-    """What data holds, as an answer would say it, one name or value a line. What the caller's
-    schema names is left out, as words of the request are."""
+    """What data holds, as an answer would say it, without what the schema names; one a line."""
     schema = state.request.data_schema if state.request else None
     named = validation.named(schema or {})
     names = [("", name) for each in validation.objects(data) for name in each]
@@ -270,9 +258,8 @@ def _as_said(name: str, value: Any) -> str:
 
 
 def results(state: RunState) -> str:
-    """What came of tool calls: passages, results, and what changes were given. What a call that
-    reads was given is the model's own, except for the path of a file that was read: it is known to
-    be there."""
+    """What came of tool calls: passages, results, and what changes were given. What a reading call
+    was given is the model's own, except for the path of a file: it is known to be there."""
     texts = gathered(state)
     for each in chosen(state):
         given = [called(each)] if each.changes else given_paths(each)
@@ -281,17 +268,16 @@ def results(state: RunState) -> str:
 
 
 def queries(state: RunState) -> list[Iteration]:
-    """The queries of lists that have found something for the newest request."""
+    """The queries of lists that found something for the newest request."""
     return [each for each in state.part_iterations if each.by == "query"]
 
 
 def query_written(state: RunState) -> bool:
-    """Whether queries of lists were written for the newest request."""
     return any(call.role == "query" for call in state.ledger[state.part.calls :])
 
 
 def found_row(state: RunState) -> dict[str, Any]:
-    """The only row that the newest query of a list has found; empty if it has found more."""
+    """The only row that the newest query of a list found; empty if it found more."""
     made = queries(state)
     found = json.loads(made[-1].result) if made else None
     return found if isinstance(found, dict) else {}
@@ -304,8 +290,8 @@ def queried(state: RunState) -> list[str]:
 
 
 def otherwise_queried(state: RunState, answer: str) -> str | None:
-    """Why queries of the results speak against an answer: one makes another number, or none was
-    found for a list, of which small models miss half when they read it."""
+    """Why queries of the results speak against an answer: one says another number, or none found
+    anything, and small models miss half of a list when they read it."""
     if query_written(state) and not queries(state):
         return "The answer was read from a list, and no query confirms it"
     found = queried(state)
@@ -321,18 +307,16 @@ def tells(answer: str, values: Sequence[str]) -> bool:
 
 
 def called(call: Iteration) -> str:
-    """The tool of a call and what it was given, a value a line, texts as they are: JSON and Python
-    escape the quotes and backslashes in them."""
+    """The tool of a call and what it was given, a value a line; texts are not escaped."""
     return "\n".join([call.tool, *given(call)])
 
 
 def given(call: Iteration) -> list[str]:
-    """The values that a call was given, each after its name."""
     return [f"{name} {value}" for name, value in leaves(call.arguments)]
 
 
 def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The values within a value of JSON, each with the name that it has there."""
+    """The plain values within a value of JSON, each with its name."""
     match value:
         case dict():
             for key, inner in value.items():
@@ -345,12 +329,10 @@ def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def given_paths(call: Iteration) -> list[str]:
-    """The paths of files in what a call was given."""
     return [each for each in strings(call.arguments) if is_path(each)]
 
 
 def strings(value: Any) -> Iterator[str]:
-    """The texts in a value of JSON."""
     return (each for _, each in leaves(value) if isinstance(each, str))
 
 
@@ -360,8 +342,7 @@ def gathered(state: RunState) -> list[str]:
 
 
 def seen(state: RunState) -> str:
-    """What was found and what the user said. What a model planned or noted is no evidence, nor is
-    a name that it looked for and did not find."""
+    """What was found and what the user said; not what a model planned or looked for in vain."""
     texts = [results(state), *(each for call in chosen(state) for each in _asked_for(call))]
     if state.started:
         texts += [state.user_words, state.started.listing or ""]
@@ -369,9 +350,8 @@ def seen(state: RunState) -> str:
 
 
 def _asked_for(call: Iteration) -> Iterator[str]:
-    """What a call was made for: a day or an id ("there is nothing on 2024-05-20"), and a place or a
-    name only if something was found; neither a phrase that a model searched for, nor a whole number
-    that it made up."""
+    """What a call was made for that may be said: a day or an id ("there is nothing on 2024-05-20"),
+    and another word only if something was found. A model makes up phrases and whole numbers."""
     found = not empty(call.result)
     for _, value in leaves(call.arguments):
         one_word = isinstance(value, str) and not re.search(r"\s", value)

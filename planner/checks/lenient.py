@@ -15,33 +15,47 @@ _SENTENCE_END = re.compile(
     rf"(?<=[.!?؟۔።։])(?:(?<!\d\.)|(?!{_MONTH}))\s+(?=[^\W\d_{LOWER}])"
     r"|(?<=[。！？।॥။។])\s*(?![\s。！？」』）】》”’)\]])"
 )
-"""A sentence begins after a blank, with no small letter; in some scripts right after the sign that
-ends the one before, unless marks close behind it. `12. Mai 2024` goes on."""
+"""A sentence begins after a blank, with no small letter; in some scripts right after the end of the
+one before, unless marks close there. `12. Mai 2024` goes on."""
 _WIDE = "。！？"
 """No blank stands behind these."""
 CUT = "[…]"
 """What stands in place of the rest of an answer that was cut off."""
+_ODD = r"(?!\s*```)[^`\n]*`(?:[^`\n]*`[^`\n]*`)*[^`\n]*"
+_CODE = re.compile(rf"^{_ODD}(?:\n[^`\n]*[^\s`][^`\n]*)*\n{_ODD}$", re.MULTILINE)
+"""Lines with code that begins in the first of them and ends in the last."""
+_BREAK = re.compile(rf"\s*\n\s*(?:[-*•]\s+|{NUMBERED}\s*)?")
+_WITHIN = "\0"
+"""Stands for a line's end within an item, or within code."""
+_UNENDED = re.compile(r"[\w,]\Z")
+_BEFORE_TEXT = re.compile(r"[^\w`\"'(\[{<]*")
+"""What a line of a comment begins with."""
+MIN_COPIED = 4
+"""Words at the end of a sentence that tell where it was copied from."""
+MAX_FURTHER_LINES = 3
+"""Lines on which such a sentence may go on."""
 
 
 def items_in(text: str) -> list[str]:
-    """The items of a list in plain text, without their marks, and without what introduces them. A
-    block of code in a language is an item; small models put whole lists into other blocks."""
+    """The items of a list in plain text, without their marks and what introduces them. A block with
+    a language is an item; small models put whole lists into other blocks."""
     found: list[str] = []
     for prose, block in _divided(text):
         is_code = re.match(r"\s*```\w", block)
-        lines = [*prose.splitlines(), *([] if is_code else block.splitlines())]
-        items = (_MARK.sub("", line).strip() for line in lines)
+        lines = [*_lines(prose), *([] if is_code else block.splitlines())]
+        items = (_BREAK.sub("\n", _MARK.sub("", line).strip()) for line in lines)
         found += [
-            item for item in items if re.search(r"\w", item) and not item.endswith((":", "："))
+            item
+            for item in items
+            if item == CUT or (re.search(r"\w", item) and not item.endswith((":", "：")))
         ]
         found += [block] if is_code else []
     return found
 
 
 def sentences_in(text: str) -> list[list[str]]:
-    """The lines of an answer in plain text that say something, each as its sentences; an item of a
-    list is one sentence, and so is a block of code between others. A blank line between two others
-    has none."""
+    """The lines of a plain text, each as its sentences. An item of a list is one sentence, and so
+    is a block of code between other text. A blank line has none."""
     parts = _divided(text)
     if not any(re.search(r"\w", prose) for prose, _ in parts):  # it is all in a block
         parts = [(text, "")]
@@ -59,38 +73,78 @@ def _divided(text: str) -> list[tuple[str, str]]:
 
 
 def _sentences(prose: str) -> list[list[str]]:
-    lines = [line.rstrip() for line in prose.splitlines() if not line.lstrip().startswith("```")]
+    lines = [line.rstrip() for line in _lines(prose) if not line.lstrip().startswith("```")]
     said = [line for line in lines if re.search(r"\w|\|\s*:?-|\A\Z", line)]  # a table's rule, too
     return [
-        [line] if _MARK.match(line) else [*filter(None, _SENTENCE_END.split(line))] for line in said
+        [line] if _MARK.match(line) or "\n" in line else [*filter(None, _SENTENCE_END.split(line))]
+        for line in said
     ]
 
 
+def _lines(prose: str) -> list[str]:
+    """The lines of a text. Code is on one line though its marks are not, and an item of a list with
+    what goes on with it: what is set in, or begins within a sentence."""
+    found: list[str] = []
+    in_item = False
+    for line in _CODE.sub(lambda code: code[0].replace("\n", _WITHIN), prose).splitlines():
+        marked = _MARK.match(line) and not line.lstrip().startswith("```")
+        goes_on = line[:1].isspace() or (found and _UNENDED.search(found[-1]) and _is_rest(line))
+        if in_item and not marked and line.strip() and goes_on:
+            found[-1] += f"{_WITHIN}{line}"
+        else:
+            found.append(line)
+            in_item = bool(marked)
+    return [line.replace(_WITHIN, "\n") for line in found]
+
+
+def _is_rest(line: str) -> bool:
+    """Whether a line begins with a small letter, as no sentence does."""
+    return re.match(f"[{LOWER}]", line) is not None
+
+
+def completed(sentence: str, text: str) -> str:
+    """A sentence that was copied from a text and ends with one of its lines, with its rest: small
+    models take a line of a comment for a sentence."""
+    tail = sentence.split()[-MIN_COPIED:]
+    if len(tail) < MIN_COPIED or not _UNENDED.search(sentence):
+        return sentence
+    lines = text.splitlines()
+    copied = (number for number, line in enumerate(lines, 1) if line.split()[-MIN_COPIED:] == tail)
+    begins = next(copied, len(lines))
+    whole = sentence
+    for line in lines[begins : begins + MAX_FURTHER_LINES]:
+        rest = _BEFORE_TEXT.sub("", line, count=1)
+        if not _is_rest(rest):
+            break
+        first, *more = _SENTENCE_END.split(rest.rstrip())
+        whole = f"{whole} {first}"
+        if more or not _UNENDED.search(whole):
+            return whole
+    return sentence
+
+
 def _trimmed(lines: Sequence[list[str]]) -> list[list[str]]:
-    """Lines without blank ones around them, and with one for several in a row."""
+    """Lines without blank ones around them, and with one blank line for several."""
     groups = [[*group] for _, group in groupby(lines, key=bool)]
     joined = [line for group in groups for line in (group if group[0] else [[]])]
     return joined[bool(joined and not joined[0]) : len(joined) - bool(joined and not joined[-1])]
 
 
 def is_block(sentence: str) -> bool:
-    """Whether a sentence is a block of code."""
     return _BLOCK.fullmatch(sentence) is not None
 
 
 def has_block(text: str) -> bool:
-    """Whether a text has a block of code."""
     return _BLOCK.search(text) is not None
 
 
 def only(lines: Sequence[list[str]], keep: Callable[[str], bool]) -> list[list[str]]:
-    """Lines, each as its sentences, with those sentences alone that are to be kept."""
+    """Lines, each as its sentences, without the sentences that are not to be kept."""
     left = [[*filter(keep, line)] for line in lines]
     return _trimmed([new for new, line in zip(left, lines, strict=True) if new or not line])
 
 
 def text_of(lines: Sequence[list[str]]) -> str:
-    """The text of lines, each as its sentences."""
     return "\n".join(
         "".join(f"{each}{'' if each.endswith((*_WIDE,)) else ' '}" for each in line).rstrip(" ")
         for line in lines
@@ -98,16 +152,14 @@ def text_of(lines: Sequence[list[str]]) -> str:
 
 
 def whole(text: str, longest: int, mark: str = "") -> str:
-    """A text that a schema cuts off at its `longest`: up to its last sentence that is whole, if it
-    has one, with this mark in place of the rest."""
+    """A text; if it was cut off at its `longest`, up to its last whole sentence, with a mark."""
     if len(text) < longest:
         return text
     return f"{text_of(without_last(sentences_in(text)))} {mark}".rstrip()
 
 
 def cut_off(text: str) -> str | None:
-    """A text that was cut off, up to its last sentence that is whole, with a mark; None where it
-    has none."""
+    """A text that was cut off, up to its last whole sentence, with a mark; None if it has none."""
     lines = sentences_in(text)
     kept = without_last(lines)
     return f"{text_of(kept)} {CUT}" if kept != lines else None
@@ -120,8 +172,8 @@ def without_last(lines: list[list[str]]) -> list[list[str]]:
 
 
 def prose_in(reply: str) -> str:
-    """A reply in plain text that was written as JSON after all: a string, or an object with
-    nothing but one text, or a list of them, in it."""
+    """The plain text of a reply that may be JSON after all: a string, a list of strings, or an
+    object with nothing else."""
     try:
         said = json.loads(reply, strict=False)
     except (ValueError, RecursionError):
@@ -134,9 +186,8 @@ def prose_in(reply: str) -> str:
 
 
 def block_in(reply: str, text: str) -> str:
-    """What a reply has in a code block as the new form of a text; of several blocks, the one with
-    most of its lines. Empty where it has none. Without a block it may be all of the reply, if that
-    begins and ends as the text does."""
+    """The new form of a text in a reply: its code block, or of several the one with most of the
+    text's lines; else all of the reply if it begins and ends as the text does; else empty."""
     # Blocks within a block: those of the text, or one in a language that is added.
     inside = r".*" if "```" in text else r"(?:^[ ]*```\w.*?^[ ]*```(?!\w)|(?!^[ ]*```).)*"
     closed = rf"^([ ]*)```[^\n]*\n({inside})^[ ]*```(?!\w)"

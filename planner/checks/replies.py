@@ -1,5 +1,4 @@
-"""What a model meant by a reply whose server does not hold it to a schema: the JSON in it, with
-near misses corrected.
+"""What a model meant by a reply that no schema held: the JSON in it, with near misses corrected.
 
 Nothing is guessed: of two objects that fit and differ, none is taken.
 """
@@ -16,8 +15,7 @@ from planner.grammar import Schema
 from planner.text import json_of
 
 _CHANNEL = re.compile(r"<\|channel\|>(\w+).*?<\|message\|>", re.DOTALL)
-"""How a part of a reply begins in the Harmony format, with its channel: thoughts are in others than
-`final`."""
+"""How a part of a reply begins in the Harmony format: only the channel `final` has no thoughts."""
 _TOKEN_AT_END = re.compile(r"(?:<\|\w+\|>|</s>)\s*\Z")
 _LEXEME = re.compile(
     r'"(?:[^"\\]|\\.)*"'
@@ -34,15 +32,13 @@ MIN_REPEATED = 160
 _PYTHON = {"None": "null", "True": "true", "False": "false"}
 _NULL = ("null", "none")
 _EXPLAINED = re.compile(r"[`'\"*.)]*(?:\Z|\s*[(:;\n—–]|\s-\s)")
-"""What may follow a choice: the end, an explanation, or arguments; no other word, which might make
-another name of it, or deny it."""
+"""What may follow a choice. A word might make another name of it, or deny it."""
 _ARGUMENTS = ("arguments", "parameters")
-"""Where a tool call has its arguments in the formats that models are trained on, beside `name`."""
+"""Where models are trained to write the arguments of a tool call, beside `name`."""
 
 
 def after_thoughts(text: str) -> str:
-    """What a reply says after the thoughts that a server has left in it; empty while there are only
-    thoughts."""
+    """What a reply says after the thoughts that a server has left in it."""
     if text.lstrip().startswith("<|channel|>"):
         *_, last = [None, *_CHANNEL.finditer(text)]
         text = text[last.end() :] if last and last[1] == "final" else ""
@@ -54,13 +50,12 @@ def after_thoughts(text: str) -> str:
 
 
 def without_end(text: str) -> str:
-    """A reply without the control token that a server has left at its end."""
+    """A reply without the control token at its end."""
     return _TOKEN_AT_END.sub("", text)
 
 
 def repeats_itself(text: str) -> bool:
-    """Whether the end of a text stands in it before, as when a model says the same again and
-    again."""
+    """Whether a long end of a text stands in it before."""
     end, before = text[-MIN_REPEATED:], text[:-MIN_REPEATED]
     return len(end) == MIN_REPEATED and end in before
 
@@ -73,11 +68,10 @@ def up_to_repetition(text: str) -> str:
 
 def json_in(text: str, schema: Schema, called: str | None = None) -> str | None:
     """The object that a reply means, as JSON: the only one that fits the schema, or else the first;
-    None where there is none.
+    None where there is none. Thoughts, prose, a code fence or another object may stand around it.
 
-    There may be thoughts, prose or a code fence around it, or another object. Keys that the schema
-    does not know are left out. `called`: the tool whose arguments are asked for; then such keys
-    stay, because a call without them may be another one.
+    Keys that the schema does not know are left out, unless they are arguments of the tool that is
+    `called`: without them, a call may be another one.
     """
     try:
         values = _objects(text)
@@ -98,8 +92,6 @@ def _fitting(value: Any, schema: Schema, called: str | None) -> Iterator[Any]:
     if _fits(shaped := _shaped(value, schema, called is None), schema, called):
         yield shaped
         return
-    if not isinstance(value, dict):
-        return
     around = dict(value)
     if any(each in value for each in _ARGUMENTS):  # a tool call
         named = around.pop("name", None)
@@ -118,8 +110,7 @@ def _fitting(value: Any, schema: Schema, called: str | None) -> Iterator[Any]:
 
 
 def _fits(value: Any, schema: Schema, called: str | None) -> bool:
-    """Whether a value is an object that fits; arguments as they are corrected later, which the
-    report tells."""
+    """Whether a value is an object that fits. Arguments are corrected later, and reported."""
     return isinstance(value, dict) and not problem(
         value if called is None else coerced(value, schema), schema
     )
@@ -127,8 +118,8 @@ def _fits(value: Any, schema: Schema, called: str | None) -> bool:
 
 def _shaped(value: Any, schema: Schema, own: bool) -> Any:
     """A value with near misses corrected: names and choices in another spelling, a list of one text
-    for the text; and if it is our `own`, no tool's, also `"null"` for null, one value for a list,
-    and keys that are unknown."""
+    for the text. If the schema is our `own`, and no tool's: also `"null"` for null, one value for
+    a list, and unknown keys."""
     choices = schema.get("enum", [schema["const"]] if "const" in schema else [])
     wanted = kinds_of(schema, schema)
     if value is None or value in choices:
@@ -242,8 +233,7 @@ def _in_prose(text: str) -> Iterator[Any]:
 
 
 def _as_json(text: str, start: int) -> tuple[str, int]:
-    """What begins there, written as an object in Python or JavaScript, as JSON; and where it ends:
-    0 if it does not end."""
+    """An object of Python or JavaScript that begins there, as JSON, and its end, or 0."""
     parts: list[str] = []
     depth = 0
     for lexeme in _LEXEME.finditer(text, start):

@@ -1,8 +1,4 @@
-"""JSON Schemas for the replies of models.
-
-The model server makes a grammar of a schema (`planner.grammar`), which loses a part of it. So a
-reply is validated against the tool's own schema afterwards (`planner.checks.validation`).
-"""
+"""JSON Schemas for the replies of models, from which model servers make grammars."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +8,6 @@ from planner.protocol import Mode, PlanFor
 MAX_CONCLUSION = 1200
 """Characters of an answer that a conclusion gives."""
 MAX_SQL = 300
-"""Characters of a query."""
 MAX_STEPS = 6
 """Steps of one plan; more can follow after these."""
 MAX_CALLS = 3
@@ -33,7 +28,7 @@ def _object(properties: dict[str, Schema], required: Iterable[str]) -> Schema:
 
 
 def _in_order(properties: dict[str, Schema], required: Iterable[str]) -> Schema:
-    """An object with its keys in this order, which is the one they are generated in."""
+    """An object whose keys are written in this order."""
     return {
         "type": "object",
         "properties": properties,
@@ -59,19 +54,16 @@ def file_tools(lists: Sequence[str], reads: Sequence[str]) -> Schema:
 
 
 SEARCH_WORD: Schema = {"type": "string", "pattern": "^[0-9A-Za-z_@./-][0-9A-Za-z_@./ -]{0,29}$"}
-"""In Latin letters: otherwise a small model copies the words of a Chinese request, and code is
-written in English. The request's own words are searched for as well."""
-
+"""In Latin letters: a small model copies the words of a Chinese request, and code is written in
+English. The request's own words are searched for as well."""
 
 MAX_QUESTION = 160
 """Characters of a question that is made of a part of the request."""
 
 
 def brief(acting: bool = True) -> Schema:
-    """The search words come before what is wanted, and what has to be found out first once that is
-    said. If there are no words, a reply follows: a model that may reply at once does so to any
-    question. `acting`: whether the request may be for an action; not if it was read as one before.
-    """
+    """The search words come first, and a reply is possible only if there are none: a model that may
+    reply at once does so to any question. `acting`: whether the request may be for an action."""
     wants = ["short answer", "long answer", *(["action"] if acting else [])]
     search, question = several(SEARCH_WORD), text(MAX_QUESTION)
     sorted_ = _in_order(
@@ -83,8 +75,8 @@ def brief(acting: bool = True) -> Schema:
 
 
 def sql(things: str | None = None) -> Schema:
-    """A query; of the only table `things`, that has a row for each thing, for their names or what
-    is worked out from them: a small model joins it with the results that it was made of."""
+    """A query. With a table of `things`, it is of this table alone, for their names or an
+    aggregate: a small model joins the table with the results that it was made of."""
     rest = f'[^"\\\\\\n]{{1,{MAX_SQL}}}'
     if things:
         selected = r"(name|(COUNT|SUM|AVG|MIN|MAX)\([a-zA-Z_*]{1,40}\))"
@@ -99,7 +91,6 @@ def answer(longest: int) -> Schema:
 
 
 def summary(tools: Sequence[str]) -> Schema:
-    """`tools` are those of which one more call may be made."""
     missing = {"anyOf": [{"type": "null"}, text(160)]}
     return closed(final_answer=text(800), missing=missing, tool=or_none(tools))
 
@@ -113,7 +104,7 @@ def conclude() -> Schema:
 
 
 def plan(tools: Sequence[str], purpose: PlanFor) -> Schema:
-    """Steps with the tool that each calls, if it is not for a question."""
+    """Steps with the tool that each calls; only those of a question may have none."""
     step = closed(
         objective=text(160), tool=or_none(tools) if purpose == "question" else one_of(tools)
     )
@@ -124,31 +115,19 @@ def iteration_decision(
     choice: Schema, mode: Mode, noted: bool = False, planned: bool = False
 ) -> Schema:
     """`choice` is that of the next tool. `noted`: with notes also where the step goes on.
-    `planned`: the next step is the first of the later ones, and need not be said again. In deep
-    mode with three fields more, in every branch: they are written before the decision, and a branch
-    without them would be decided against by writing them."""
-    call = closed(prompt=text(240), tool=choice)
-    calls = several(call, most=MAX_CALLS)
+    `planned`: the next step is known, and need not be said again. In deep mode, every branch has
+    three fields more: they are written first, and would rule out a branch without them."""
+    calls = several(closed(prompt=text(240), tool=choice), most=MAX_CALLS)
     later_steps = {"type": "array", "items": text(120), "maxItems": 4}
     assessed: Schema = {}
     if mode == "deep":
         assessed = {"assessment": text(240), "belief": text(160), "critique": text(160)}
-    stay = {
-        **assessed,
-        "decision": {"const": "stay"},
-        "later_steps": later_steps,
-        **({"notes": text(MAX_STRING_CHARS)} if noted else {}),
-        "tool_calls": calls,
-    }
-    move_on = {
-        **assessed,
-        "decision": one_of(["move_on", "give_up"]),
-        "later_steps": later_steps,
-        "notes": text(MAX_STRING_CHARS),
-        "objective": text(160),
-        "tool_calls": calls,
-    }
-    conclusion = {**assessed, **conclude()["properties"]}
+    notes = {"notes": text(MAX_STRING_CHARS)}
+    goes_on = assessed | {"later_steps": later_steps, "tool_calls": calls}
+    stay = goes_on | {"decision": {"const": "stay"}} | (notes if noted else {})
+    ends = {"decision": one_of(["move_on", "give_up"]), "objective": text(160)}
+    move_on = goes_on | notes | ends
+    conclusion = assessed | conclude()["properties"]
     optional = {"later_steps", "objective"} if planned else {"later_steps"}
     return {
         "anyOf": [

@@ -1,7 +1,6 @@
-"""What fits a JSON Schema that a stranger wrote: of a tool's arguments, or of a caller's data.
+"""What fits a JSON Schema that a stranger wrote, for a tool's arguments or a caller's data.
 
-Arguments that nearly fit are corrected, and the schemas of tools are looked into. A stranger's
-schema may be unusable, or made to keep its reader busy.
+Such a schema may be unusable, or made to keep its reader busy.
 """
 
 import json
@@ -25,16 +24,14 @@ from planner.text import flat
 MAX_DATA_SCHEMA_CHARS = 4000
 """Characters of a caller's schema as compact JSON; it is part of a prompt."""
 MAX_CHECKS = 20_000
-"""Keywords that are checked for one value. Seventy definitions that each refer twice to the next
-one would never end."""
+"""Keywords that are checked for one value: definitions may refer to each other without end."""
 MAX_CHECK_DEPTH = 80
 """Keywords within keywords. Python's own bound might be reached in a Rust library, which panics."""
 UNUSABLE = (
     *NO_SCHEMA,
     *(jsonschema.SchemaError, jsonschema.exceptions.UnknownType, Unresolvable, re.error),
 )
-"""The errors that an unusable schema raises; a stranger wrote it."""
-
+"""The errors that an unusable schema raises."""
 
 TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _TYPE_CHECKER = jsonschema.Draft4Validator.TYPE_CHECKER
@@ -45,9 +42,8 @@ def coerced(
     arguments: dict[str, Any], schema: Schema, emptied: Container[str] = ()
 ) -> dict[str, Any]:
     """The arguments with near misses corrected: `"5"` for an integer, a scalar for a list of one,
-    `"null"` or an empty string for an optional argument that should be left out, a date in another
-    format than the argument's description names. `emptied`: the arguments whose empty text is
-    meant, as when a description is to be cleared."""
+    `"null"` or an empty string for an optional argument, a date in another format than the
+    description names. `emptied`: the arguments whose empty text is meant."""
     try:
         return _coerced(arguments, schema, emptied)
     except UNUSABLE:
@@ -136,10 +132,7 @@ def texts(grammar: Schema) -> list[str]:
 
 
 def problem(value: Any, schema: Schema) -> str | None:
-    """Why a value does not fit a stranger's schema, in one line; None if it fits.
-
-    References to other documents are never fetched: they make the schema unusable.
-    """
+    """Why a value does not fit a stranger's schema, in one line. No document is fetched."""
     try:
         validator = _Bounded(_plain(schema), registry=REGISTRY)
         _checks.set(iter(range(MAX_CHECKS)))
@@ -170,20 +163,15 @@ def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pattern(_: Any, pattern: str, value: Any, __: Schema) -> Iterator[jsonschema.ValidationError]:
-    if isinstance(value, str) and not _matches(pattern, value):
-        yield jsonschema.ValidationError(f"{value!r} does not match {pattern!r}")
-
-
-def _matches(pattern: str, value: str) -> bool:
-    """By pydantic's engine, which takes linear time: `(a+)+$` never ends in Python's. What that
-    engine does not know (look-around, back-references), or none here, is left to the tool."""
+    """By pydantic's engine, which takes linear time: `(a+)+$` never ends in Python's. A pattern
+    that it does not know (look-around, back-references) is left to the tool."""
     try:
-        _matcher(pattern).validate_python(value)
+        if isinstance(value, str):
+            _matcher(pattern).validate_python(value)
     except ValidationError:
-        return False
+        yield jsonschema.ValidationError(f"{value!r} does not match {pattern!r}")
     except pydantic_core.SchemaError:
-        return True
-    return True
+        return
 
 
 @lru_cache(maxsize=256)
@@ -201,9 +189,8 @@ _FLAGS = {"exclusiveMinimum", "exclusiveMaximum"}
 
 
 def _plain(node: Any) -> Any:
-    """The schema without what would get around the bounds: another dialect's validator (`$schema`),
-    what was not evaluated, and patterns of names with what depends on them; and without the flags
-    of draft 4, which later ones have numbers for."""
+    """The schema without what gets around the bounds: another dialect (`$schema`), unevaluated
+    parts, patterns of names; and without the flags of draft 4, which are numbers in later ones."""
     if isinstance(node, list):
         return [_plain(part) for part in node]
     if not isinstance(node, dict):
@@ -245,7 +232,7 @@ def data_schema_problem(schema: Schema) -> str | None:
 
 
 def named(schema: Schema) -> list[Any]:
-    """What the schema itself names: properties, and the values of `enum` and `const`."""
+    """The properties of a schema, and the values of `enum` and `const`."""
     found: list[Any] = []
     for part in objects(schema):
         for key in ("properties", "enum"):
@@ -255,7 +242,7 @@ def named(schema: Schema) -> list[Any]:
 
 
 def choices(grammar: Schema, argument: str) -> list[Any]:
-    """The values that a tool's grammar, which has references inlined, names for an argument."""
+    """The values that a tool's grammar names for an argument."""
     return named(grammar.get("properties", {}).get(argument, {}))
 
 

@@ -1,6 +1,5 @@
 """What calls returned for each of the things they were given, as one table: a row for each thing, a
-column for each call. A small model cannot join what several results say of the same ten things.
-"""
+column for each call. A small model cannot join what several results say of the same ten things."""
 
 import re
 from collections import Counter
@@ -15,7 +14,6 @@ from planner.state import Iteration
 from planner.text import flat
 
 NAME = "name"
-"""The column that has the things."""
 MAX_DETAIL_CHARS = 160
 """Characters of a value that is added to an answer."""
 MAX_WHOLE = 3
@@ -26,8 +24,8 @@ _FIELD = re.compile(rf"^([^\W\d][\w ]{{0,39}}){_COLON}", re.MULTILINE)
 
 
 def answers(calls: Sequence[Iteration]) -> Table | None:
-    """What calls that were given lists of three things or more returned for each of them: those of
-    most tools on the same things, the newest where there are as many. None if there is none."""
+    """What calls that were given three things or more returned for each of them: the table of most
+    tools on the same things, or the newest of several. None if there is none."""
     told = [
         (each.tool, argument, found)
         for each in calls
@@ -50,8 +48,8 @@ def answers(calls: Sequence[Iteration]) -> Table | None:
 
 
 def whole(rows: Sequence[Row], table: Table) -> Sequence[Row]:
-    """All that a table says of the things in these rows; the rows as they are where they are many
-    or name none."""
+    """All that a table says of the things in these rows; the rows as they are where they are many,
+    or are no things."""
     names = [each.name for each in table.columns]
     told = {row[0]: dict(zip(names, row, strict=True)) for row in table.rows}
     found = [told[thing] for row in rows if (thing := row.get(NAME)) in told]
@@ -59,8 +57,8 @@ def whole(rows: Sequence[Row], table: Table) -> Sequence[Row]:
 
 
 def details(found: Row, answer: str, request: str) -> list[str]:
-    """What a row says of the thing that an answer names, under names that the request has a word of
-    and with short values that the answer lacks, as lines."""
+    """What a row says of the thing that an answer names, as lines: short values that the answer
+    lacks, under names that share a word with the request."""
     if not says(answer, str(found.get(NAME) or "")):
         return []
     asked = {*words(request)}
@@ -82,8 +80,8 @@ def _of_each(call: Iteration) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _columns(tools: Sequence[str], argument: str) -> dict[str, str]:
-    """The names of the columns, from those of the tools: without words of the argument that has the
-    things, and without those that most of several tools have."""
+    """The columns' names, from those of the tools: without the argument's words, and without those
+    that most of several tools have."""
     parts = {tool: re.split(r"[_-]+", tool) for tool in tools}
     count = Counter(part for each in parts.values() for part in {*each})
     known = {part for part in count if kind(part) <= kind(argument)}
@@ -99,8 +97,8 @@ def kind(argument: str) -> frozenset[str]:
 
 
 def _with_fields(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What was found for each thing. Where all of it are texts with lines such as `Rating: 4.5`, it
-    is what they say by these names; other lines go on with the one before."""
+    """What was found for each thing; if all of it are texts with lines such as `Rating: 4.5`, it is
+    divided by these names."""
     said = [{*_FIELD.findall(text)} if isinstance(text, str) else set() for text in found.values()]
     names = set.intersection(*said)
     if not names:

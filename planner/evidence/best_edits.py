@@ -7,10 +7,8 @@ from planner.evidence.words import only_in, words
 
 
 def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> list[str]:
-    """The file, or files, whose edits bring most words of the query into it which none of the texts
-    has; then of those whose replaced lines, and then, where no edit brings such a word, whose text
-    has most of its words. In a file where nothing has to change, a small model changes something
-    else."""
+    """The files whose edits fit a query best. Their edits bring most words of it that no text had;
+    of these files, the replaced lines, or else the texts, have most of its words."""
     asked = {*words(query)}
     held = {path: asked & {*words(text)} for path, text in texts.items()}
     new = asked.difference(*held.values())
@@ -26,7 +24,7 @@ def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> li
 
 
 def fitting(found: Sequence[Edit], query: str) -> list[Edit]:
-    """The edits that have a word of the query, and those that use a name which these bring: a model
+    """The edits that have a word of the query, or a name that another one of these brings: a model
     that has nothing to change changes something else."""
     kept = [each for each in found if {*words(_told(each))} & {*words(query)}]
     brought = {each: only_in(each.new, each.old) for each in found}

@@ -5,23 +5,22 @@ from collections.abc import Sequence
 
 from planner.evidence.hits import Hit, as_passages
 from planner.evidence.passages import is_generated
-from planner.evidence.ranking import defined_in, ranked, weight
+from planner.evidence.ranking import defined_name, ranked, weight
 from planner.evidence.words import tokens
 
 REGION = 30
 """Lines between two hits that belong to different places of a file."""
 MAX_DEFINING_FILES = 2
-"""Files that may define a name of the question, so that it says which of them to read."""
+"""Files that may define a name, for it to tell which of them to read."""
 MIN_COPIED = 20
-"""Lines that were found in a file, for these to tell whether another one is a copy of it: files
-that are only alike have a few lines in common."""
+"""Lines found in a file that may be a copy: files that are only alike share a few lines."""
 COPIED_SHARE = 0.75
-"""Of all lines found in two files, so many are in both if one is a copy of the other."""
+"""The share of all lines found in two files that copies have in common."""
 
 
 def defining_files(found: Sequence[Hit], names: set[str]) -> list[str]:
-    """The files whose lines define some of the names: those that define most of them first, of
-    those that do so at their outermost level."""
+    """The files whose lines define some of the names; first those that define one at their
+    outermost level, then those that define most."""
     count: Counter[str] = Counter()
     for path, _, outermost in _definitions(found, names):
         count[path] += len(names) if outermost else 1
@@ -29,20 +28,18 @@ def defining_files(found: Sequence[Hit], names: set[str]) -> list[str]:
 
 
 def _definitions(found: Sequence[Hit], names: set[str]) -> set[tuple[str, str, bool]]:
-    """The files whose lines define some of the names, each with the name and whether it is defined
-    at the outermost level."""
+    """Each file with a name that it defines, and whether it does so at its outermost level."""
     return {
-        (hit.path, name[0], not hit.text[:1].isspace())
+        (hit.path, name, not hit.text[:1].isspace())
         for hit in found
-        if (name := defined_in(hit.text)) and name[0] in names
+        if (name := defined_name(hit.text)) in names
     }
 
 
 def best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list[str]:
-    """The files that define something whose name is a word of the question, and then the files with
-    the best places. A place is a group of hits near each other in a file; places are ranked. What
-    many files define, such as `default:` and `name:`, is a word like others. Copies of files come
-    last, and then files that were generated."""
+    """The files that define a word of the question, unless many do, as for `default:` and `name:`;
+    and then the files with the best places, which are groups of hits near each other. Copies of
+    files come last, and then files that were generated."""
     best = ranked(as_passages(found, REGION), question, " ".join(more))
     generated = {hit.path for hit in found if is_generated(hit.text)}
     asked = {*tokens(question)}
@@ -59,9 +56,9 @@ def best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list
 
 
 def _copies(found: Sequence[Hit], order: Sequence[str], asked: set[str]) -> set[str]:
-    """The files in which nearly the same was found as in another one, such as a package that was
-    built in several formats. The one whose path says most of what is asked is the original, or else
-    the one that was written, or the first in this order."""
+    """The files in which nearly the same was found as in another one, such as the formats in which
+    a package is built. The original's path says most of what is asked; else it is a source, or the
+    first in this order."""
     lines: dict[str, set[str]] = defaultdict(set)
     for hit in found:
         lines[hit.path].add(hit.text.strip())

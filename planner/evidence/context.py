@@ -43,7 +43,7 @@ DENSER = 0.95
 
 
 class TokenEstimate:
-    """Tokens of a text without a tokenizer, learnt from the server's own counts of prompts."""
+    """Estimates the tokens of a text, and learns from the server's counts of prompts."""
 
     def __init__(self) -> None:
         self.characters_per_token = CHARACTERS_PER_TOKEN
@@ -67,12 +67,8 @@ _LAID_OUT = re.compile(r"[\[{]\n\s+\S")
 
 @lru_cache(maxsize=RESULTS_KEPT)
 def readable(result: str) -> str:
-    """A tool result as a small model reads it best.
-
-    Many tools return JSON inside a text, with code in it escaped line by line. It is laid out as
-    an outline with the lines as they are. Other text stays, and so does JSON that is laid out
-    already: a file of it can only be edited by its very lines.
-    """
+    """A tool result as a small model reads it best: JSON as an outline, with its texts line by
+    line. JSON that is laid out already stays: a file of it can only be edited by its very lines."""
     if _LAID_OUT.match(result) and "\\n" not in result:
         return result
     try:
@@ -103,8 +99,8 @@ _YAML_LIST = re.compile(r"- .*(?:\n(?:- .*|[ \t].*|))*\n?")
 
 
 def with_count(result: str, shown: str | None = None) -> str:
-    """What is shown of a result, by default all of it as models read it, below the number of its
-    entries if it is a list: small models do not count, and some entries may not be shown."""
+    """What is shown of a result, by default all of it. The number of its entries comes first if it
+    is a list: small models do not count, and some entries may not be shown."""
     text = readable(result) if shown is None else shown
     count = len(entries(result))
     return f"{count} entries:\n{text}" if count > 1 else text
@@ -122,7 +118,7 @@ def entries(result: str) -> Sequence[str]:
 
 @lru_cache(maxsize=RESULTS_KEPT)
 def entries_within(result: str) -> Sequence[str]:
-    """The entries of a list, also of one within objects, which may be a page of a longer one."""
+    """The entries of a list, or of the only list within objects."""
     if found := entries(result):
         return found
     listed = only_list(value_of(result))
@@ -135,12 +131,8 @@ def _outlined(text: str) -> Sequence[str]:
 
 
 def _matches(value: Any) -> list[str]:
-    """Search results by file, `{path: [" > 12:text", …]}`, as `path:12: text`, each line once;
-    none of anything else.
-
-    A small model takes a line's number and another line's path for one place, unless they stand
-    together on every line.
-    """
+    """Search results by file, `{path: [" > 12:text", …]}`, as `path:12:text`, each once; none of
+    anything else. A small model mixes up numbers and paths that stand on different lines."""
     found = list(by_path(value)) if isinstance(value, dict) else []
     hits = [each for each in found if each]
     shown = [f"{path}:{line}:{text.rstrip()}" for path, line, text in hits if text.strip()]
@@ -218,12 +210,11 @@ def lines(text: str) -> list[str]:
 
 
 def shortened(text: str, longest: int, wanted: set[str], iteration: int) -> str:
-    """The most relevant lines of an iteration's result, about `longest` characters at most. Lines
-    with a wanted word stay, with the lines after them and the first line of their entry, and so
-    does what tells how a list goes on; the rest is filled from the top. So is each long text in one
-    of several entries, in its share of that length: what one of them goes on about would draw a
-    small model away from the others. A last line says how much is left out, and which call shows
-    it."""
+    """The most relevant lines of an iteration's result, about `longest` characters at most: those
+    with a wanted word, the lines after them, the first line of their entry, and what tells how a
+    list goes on; then the others from the top. A long text in one of several entries has a share of
+    that length, so that it does not draw a small model away from the others. A last line says how
+    much is left out, and which call shows it."""
     rows = lines(text)
     whole = "\n".join(rows)
     count = _listed(text)
@@ -251,8 +242,8 @@ def shortened(text: str, longest: int, wanted: set[str], iteration: int) -> str:
 
 
 def _raise_heads(rows: Sequence[str], scores: list[float]) -> None:
-    """Give the first line of an entry, which mostly has its id, the score of its best one, and the
-    highest to what stands beside a list and tells how it goes on."""
+    """Give the first line of an entry, mostly with its id, the score of its best one, and the
+    highest score to what tells how a list goes on."""
     marks = [found[0] if (found := _ITEM.match(row)) else None for row in rows]
     outermost = min(filter(None, marks), key=len, default=None)
     head, beside = None, []
@@ -270,14 +261,14 @@ def _raise_heads(rows: Sequence[str], scores: list[float]) -> None:
 
 
 def _listed(text: str) -> int:
-    """How many entries a list has that is shown; a line before it may end in a colon."""
+    """How many entries a shown list has, below a line that may end in a colon."""
     head, _, rest = text.partition("\n")
     return len(_outlined(rest if head.endswith(":") and not head.startswith("- ") else text))
 
 
 def _fields(rows: Sequence[str]) -> list[list[int]]:
-    """The rows of each value in a list of entries: one that is indented further, or empty, or the
-    rest of a long line, goes on with the value before it."""
+    """The rows of each value in a list of entries. A value goes on with empty and deeper rows, and
+    with the rest of a long line."""
     fields: list[list[int]] = []
     for index, row in enumerate(rows):
         inside = not row.strip() or row.startswith("   ") or rows[index - 1].endswith(CUT)
@@ -290,7 +281,7 @@ def _fields(rows: Sequence[str]) -> list[list[int]]:
 def _best(
     places: Sequence[int], rows: Sequence[str], scores: Sequence[float], longest: int
 ) -> list[int]:
-    """Of some rows those with the best scores, the first of them first, that fit."""
+    """The rows with the best scores that fit, of equal ones the first."""
     kept = []
     for index in sorted(places, key=lambda index: (-scores[index], index)):
         longest -= len(rows[index]) + 3  # its end, and the sign of a gap before it
@@ -301,8 +292,7 @@ def _best(
 
 
 def part(text: str, from_line: int, longest: int, iteration: int) -> str:
-    """The lines of an iteration's result from `from_line` on (from 1), and how to go on; empty
-    beyond its end."""
+    """The lines of an iteration's result from `from_line` on (from 1), and how to go on."""
     rows = lines(text)[from_line - 1 :]
     shown: list[str] = []
     room = longest - REST_CHARACTERS
@@ -344,8 +334,8 @@ READ_SECONDS = 16.0
 READ_SECONDS_LONG = 36.0
 """The same for a long answer."""
 USUAL_SPEED = 60.0
-"""Tokens a second that a model is assumed to read before that was measured, and on a slower machine
-too: what is not shown is not answered, so that takes longer there."""
+"""Tokens that a model is taken to read a second at least: a slow machine takes longer, since what
+is not shown is not answered."""
 MIN_MEASURED = 100
 """A call's time says something about the speed from this many computed tokens on."""
 READ_SHARE = 0.4
@@ -355,8 +345,8 @@ CHARACTERS_READ = 3.0
 
 
 def reading_speed(state: RunState) -> float:
-    """Tokens that the models read a second, by the calls so far; the usual speed at least. What the
-    server still had of the first call's prompt is not known, so that call tells nothing."""
+    """Tokens that the models read a second, by the calls so far. The first one tells nothing: what
+    the server still had of its prompt is not known."""
     measured = [
         (call.prompt_tokens - call.cached_tokens, call.prefill_seconds)
         for call in state.ledger[1:]
@@ -369,8 +359,8 @@ def reading_speed(state: RunState) -> float:
 
 
 def reading_characters(state: RunState, context_tokens: int) -> int:
-    """How much of passages a prompt shows: what this machine reads in the seconds that the answer
-    is worth, by the calls so far, within a share of the context."""
+    """How much of passages a prompt shows: what this machine reads in the time for such an answer,
+    within a share of the context."""
     seconds = READ_SECONDS_LONG if state.wants == "long answer" else READ_SECONDS
     tokens = min(reading_speed(state) * seconds, READ_SHARE * context_tokens)
     return round(CHARACTERS_READ * tokens)

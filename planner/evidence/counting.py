@@ -1,9 +1,8 @@
 """What code works out in a passage, since small models neither count nor multiply well: how many
 entries its lists have, and what its products make.
 
-A list is what stands in brackets behind a name that a line defines, lines of one depth that begin
-with the same kind of mark: `-`, `*`, `+`, or a number, or definitions side by side whose names
-begin with the same word: `COLOUR_RED`, `COLOUR_BLUE`.
+A list stands in brackets behind the name that a line defines; or it is lines of one depth with
+marks, or definitions whose names begin with the same word: `COLOUR_RED`, `COLOUR_BLUE`.
 """
 
 import re
@@ -31,8 +30,7 @@ _OPENED = re.compile(
     r"(?:(?<![=<>!])=(?!=)|:)\s*&?(?:[\w.]*(?:\[\w*\])?[\w.]*\{|\w+!\s*[\[({]|[\[({])"
     r"|\benum\b.*\{"
 )
-"""What ends with the bracket behind a name: `NAME = [`, `NAME: &[T] = &[`, `name := []T{`,
-`enum Name {`."""
+"""`NAME = [`, `NAME: &[T] = &[`, `name := []T{`, `enum Name {`."""
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _MADE = re.compile(r"\bfor\b|[\[({,]\s*(?:\*|\.\.\.)")
 """What makes entries of others: a loop, or another list that is laid out."""
@@ -44,8 +42,8 @@ _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+\S")
 
 
 def entries(passage: Passage, others: Sequence[Passage], asked: set[str]) -> list[str]:
-    """Of the passage's lists those that share a word with what is asked for: `COLOURS has 5
-    entries`. `others`: the passages that may hold more of a list."""
+    """What there is to say of the passage's lists that share a word with what is asked for:
+    `COLOURS has 5 entries`. `others`: the passages that may hold more of a list."""
     found = [*_in_brackets(passage.text), *_in_lines(passage, others)]
     told = [
         f"{name} has {count} entries"
@@ -73,7 +71,7 @@ def _in_brackets(text: str) -> Iterator[tuple[str, int]]:
 
 def _count(text: str) -> int:
     """The entries in the brackets that a text begins with; 0 where these do not close, hold
-    statements or other lists, or are only the beginning of something."""
+    statements, or are only a part of something."""
     closing: list[str] = []
     count, empty = 0, True
     for at, sign in enumerate(text):
@@ -95,8 +93,7 @@ def _count(text: str) -> int:
 
 
 def _in_lines(passage: Passage, others: Sequence[Passage]) -> Iterator[tuple[str, int]]:
-    """The line above a list, and how many entries it has, unless the next passage goes on with
-    it."""
+    """The line above a list, and how many entries it has, unless the next passage goes on."""
     lines = passage.text.splitlines()
     items = _items(lines)
     above = [line.strip() for line in lines[: items[0]] if line.strip()] if items else []
@@ -108,7 +105,7 @@ def _in_lines(passage: Passage, others: Sequence[Passage]) -> Iterator[tuple[str
 
 
 def _in_names(passage: Passage, others: Sequence[Passage]) -> Iterator[tuple[str, int]]:
-    """The words that names of the passage's outermost lines begin with, and how many do, unless
+    """The words that several of the passage's names begin with, and how many do, unless the
     passages beside it have more of them."""
     names = Counter(part[0] for name in defined(passage) if (part := _BEGINNING.match(name)))
     if not names:
@@ -131,7 +128,7 @@ def _beside(passage: Passage, others: Sequence[Passage]) -> tuple[Passage | None
 
 
 def _parted(lines: Sequence[str], items: Sequence[int]) -> bool:
-    """Whether something else stands between the entries of a list, which may begin another one."""
+    """Whether something else stands between entries, which may begin another list."""
     depth = indentation(lines[items[0]])
     between = (lines[number] for number in range(items[0], items[-1]) if number not in items)
     return any(line.strip() and indentation(line) <= depth for line in between)

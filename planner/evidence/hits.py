@@ -35,8 +35,7 @@ class Hit(NamedTuple):
 
 def of_search(result: str) -> list[Hit]:
     """The lines of a search's result, each once: of `path:12:text` lines, of `12:text` lines below
-    their path, or of JSON, also below a text, that holds numbered lines by path or records with a
-    path, a line's number and its text. Empty where it is none of these."""
+    their path, or of JSON, maybe below a text, with numbered lines by path or with records."""
     begins = [each.start() for each in _JSON.finditer(result)]
     for at in dict.fromkeys([0, *begins[:MAX_BEGINNINGS], *begins[-MAX_BEGINNINGS:]]):
         with suppress(ValueError, RecursionError):
@@ -70,8 +69,7 @@ def _hit(path: str, line: str, text: str) -> Hit:
 
 
 def _beside(line: str, paths: set[str]) -> Hit | None:
-    """A line `path-11-text`, which stands beside a match. Its path is that of a match, because
-    names of files hold such numbers too."""
+    """A line `path-11-text` beside a match of its path: names of files have such numbers too."""
     for found in _BESIDE.finditer(line):
         if (path := line[: found.start()]) in paths:
             return _hit(path, found[1], line[found.end() + 1 :])
@@ -114,8 +112,8 @@ def _of_fields(path: str, fields: dict[str, Any]) -> Hit | None:
 
 
 def _of_record(record: Any, path: str) -> Hit | None:
-    """The line that a record is about, whatever its fields are called: one number, one path if that
-    is not known, and one other text."""
+    """The line of a record, whatever its fields are called: one number, one path if that is not
+    known, and one other text."""
     fields = list(record.items()) if isinstance(record, dict) else []
     values = [each for _, each in fields]
     numbers = [each for name, each in fields if type(each) is int and "col" not in name.lower()]
@@ -130,7 +128,7 @@ def _of_record(record: Any, path: str) -> Hit | None:
 
 
 def as_passages(hits: Iterable[Hit], gap: int = 1) -> list[Passage]:
-    """Lines of a file that are at most so far apart as one passage each."""
+    """The lines as passages; lines of one file that are at most so far apart are one passage."""
     passages: list[Passage] = []
     for hit in sorted(hits):
         last = passages[-1] if passages else None

@@ -3,11 +3,13 @@
 import re
 from itertools import pairwise
 
-from planner.evidence.words import long_words, named, tokens, words
+from planner.evidence.words import asks, long_words, named, tokens, words
 from planner.protocol import IT, Brief
 from planner.text import NUMBERED
 
 MAX_ITEMS = 9
+MAX_BETWEEN = 8
+"""Letters between two questions that a request consists of: "and", "sowie"."""
 _FIRST = re.compile(rf"(?:\A|[\n:：.。;；?？؟!！]) *(?P<mark>{NUMBERED})\s*(?=\S)")
 """At the beginning of a line, or after the end of a sentence."""
 _NEXT_LINE = re.compile(rf"\n\s*(?P<mark>{NUMBERED})\s*(?=\S)")
@@ -15,10 +17,9 @@ _NEXT = re.compile(rf"(?:\s|(?<=[。；？！]))\s*(?P<mark>{NUMBERED})\s*(?=\S)
 
 
 def listed(request: str) -> tuple[str, list[str]]:
-    """The items of a list in a request, with numbers from 1 on, and what stands before it. What
-    stands in a paragraph after it is part of each. No items if there are not two at least, or if
-    the list is not in the first paragraph or the second: it may be of a text that was pasted. None
-    either if there are more than `MAX_ITEMS`."""
+    """What stands before a list in a request, and its items, numbered from 1 on; a paragraph after
+    it is part of each. It has two items at least and `MAX_ITEMS` at most, and begins in the first
+    or the second paragraph: a later one may be of a text that was pasted."""
     request = request.replace("\r\n", "\n")
     mark = _numbered(_FIRST, request, 0, 1)
     if mark is None:
@@ -41,11 +42,13 @@ def listed(request: str) -> tuple[str, list[str]]:
 
 
 def in_turn(brief: Brief, request: str) -> bool:
-    """Whether a request asks for two things in turn: the second question is about what the first
-    one finds, each asks for something of the request that the other does not, names apart, and
-    together they have all names of the request. A small model makes two questions of many a single
-    one: "the function open_store" says which function it is."""
-    if IT not in brief.then or IT in brief.first or not brief.first:
+    """Whether a request asks for two things in turn, since a small model makes two questions of a
+    single one: it consists of the two, or the second is about what the first finds, each has words
+    of the request that the other has not, apart from names, and together they have all its
+    names."""
+    if IT not in brief.then:
+        return _consists_of(brief.first, brief.then, request)
+    if IT in brief.first or not brief.first:
         return False
     first, rest = brief.first, brief.then.replace(IT, " ")
     names = named(request)
@@ -55,6 +58,15 @@ def in_turn(brief: Brief, request: str) -> bool:
         said & {*long_words(one)} - {*words(other)} for one, other in ((first, rest), (rest, first))
     )
     return all(apart) and names <= {*tokens(first), *tokens(rest)}
+
+
+def _consists_of(first: str, second: str, request: str) -> bool:
+    begin, end, whole = (
+        "".join(re.findall(r"\w", each.casefold())) for each in (first, second, request)
+    )
+    between = len(whole) - len(begin) - len(end)
+    together = whole.startswith(begin) and whole.endswith(end) and 0 <= between <= MAX_BETWEEN
+    return asks(first) and asks(second) and together
 
 
 def _numbered(mark: re.Pattern[str], text: str, begins: int, number: int) -> re.Match[str] | None:

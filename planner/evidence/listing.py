@@ -10,7 +10,7 @@ from planner.evidence.words import BETWEEN, apart
 from planner.text import json_of
 
 MAX_PATH_CHARS = 400
-"""Characters of a path. Longer texts are not paths, and each of their folders would be listed."""
+"""Characters of a path; a longer text is none."""
 
 _PATH = re.compile(
     r"(?<![\w@.+-])"  # from a word's start only: else a long word takes the square of its length
@@ -25,9 +25,8 @@ _WHOLE = re.compile(r"/[^\s:,;]+(?: [^\s:,;]+)*")
 
 
 def of_listing(result: str) -> list[str]:
-    """The paths in a listing, each once: of JSON, such as a tree of names with what is inside
-    them, or of lines of text; where some of these are marked as entries, only of them. Folders may
-    be among them."""
+    """The paths in a listing, each once, folders among them: of JSON, such as a tree of names, or
+    of lines; where some lines are marked as entries, only of these."""
     value, lines = json_of(result), result.splitlines()
     if value is None:
         paths = [entry[2] for entry in map(_MARKED.fullmatch, lines) if entry]
@@ -38,8 +37,8 @@ def of_listing(result: str) -> list[str]:
 
 
 def folders_in(result: str) -> dict[str, bool]:
-    """Whether the entries that a listing marks are folders: `[DIR] src`, `src/`, or a record with a
-    kind that differs from that of entries with an extension."""
+    """Whether the entries that a listing marks are folders: `[DIR] src`, `src/`, or a record of
+    another kind than that of entries with an extension."""
     lines = result.splitlines()
     marked = {entry[2]: entry[1] for entry in map(_MARKED.fullmatch, lines) if entry}
     value = json_of(result)
@@ -59,16 +58,15 @@ def folders_in(result: str) -> dict[str, bool]:
 
 
 def _of_line(line: str) -> list[str]:
-    """The line if it is a whole path; else what looks like a path in it; else the last word, such
-    as the name of a folder."""
+    """The line if it is a path; else what looks like a path in it; else its last word."""
     if _WHOLE.fullmatch(line):
         return [line]
     return paths_in(line) or re.findall(r"(?<![\w@.+-])[\w@.+-]+$", line.strip())
 
 
 def visible(paths: Sequence[str]) -> list[str]:
-    """The paths without those of hidden files and folders. What is above all those from the root,
-    such as `~/.cache`, does not count."""
+    """The paths without those of hidden files and folders. A folder that all paths from the root
+    share may be hidden, such as `~/.cache`."""
     whole = [path for path in paths if path.startswith("/")]
     above = commonpath(map(dirname, whole)) if whole else ""
     return [path for path in paths if "/." not in f"/{path.removeprefix(above)}"]
@@ -92,8 +90,7 @@ def _paths(value: Any, folder: str, keys: dict[str, tuple[int, int]]) -> Iterato
 
 
 def _keys(value: Any) -> dict[str, tuple[int, int]]:
-    """How likely each key is that of names, and not of kinds: how many of its texts look like
-    paths, and how many there are."""
+    """How likely each key is that of names: how many of its texts are paths, of how many."""
     texts: dict[str, set[str]] = defaultdict(set)
     for key, text in _texts(value):
         texts[key].add(text)
@@ -120,12 +117,12 @@ def paths_in(text: str) -> list[str]:
 
 
 def paths_said(text: str) -> list[str]:
-    """What looks like a path in what a person writes, also right beside a word without spaces; the
-    whole may be the name of a file, too."""
+    """What looks like a path in what a person writes, also right beside a word in a script without
+    spaces, which may be a part of it."""
     return list(dict.fromkeys([*paths_in(apart(text)), *paths_in(text)]))
 
 
 def is_path_of(name: str, path: str) -> bool:
-    """Whether a name is that of the file at a path: the path, or the end of it. A name in two
-    scripts may be said with words beside it, so that only its last part is known."""
+    """Whether a name is that of the file at a path: the path, or the end of it. Of a name in two
+    scripts, only its last part may be known."""
     return f"/{apart(path)}".endswith((f"/{apart(name)}", f"{BETWEEN}{name}"))

@@ -7,8 +7,8 @@ from planner.evidence.records import value_of
 
 
 def outline(result: str) -> str:
-    """A line for each symbol of a result in JSON that has members by kind, and one for each kind
-    with their number and names; empty if there are none. Small models do not count well."""
+    """A line for each symbol of a result in JSON that has members by kind, and below it one for
+    each kind with their number and names."""
     value = value_of(result)
     lines: list[str] = []
     for symbol in value if isinstance(value, list) else [value]:
@@ -29,6 +29,6 @@ def _kinds(values: Iterable[Any]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _name(member: Any) -> str:
-    """A member's name, which comes first if there is more about it."""
+    """A member's name, which comes before what else is said of it."""
     said = member.values() if isinstance(member, dict) else [member]
     return next((each for each in said if isinstance(each, str)), "")

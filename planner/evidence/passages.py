@@ -1,13 +1,14 @@
-"""Passages: whole units of text with their source, made from any tool's result.
+"""Passages: whole units of a file's text.
 
-A file is divided by its indentation and its blank lines, which every language has: a line, with the
-deeper lines below it, is a unit. A unit that is too long is divided into the units within it, and
-each keeps the first lines of those around it (`heading`), so that a method is seen with its class.
+A file is divided by its indentation and blank lines, which every language has: a line, with the
+deeper lines below it, is a unit. A long unit is divided into the units within it, which keep the
+first lines of those around them (`heading`), so that a method is seen with its class.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from planner.passage import Passage
 from planner.text import json_of
@@ -21,27 +22,27 @@ MAX_LINE = 300
 MAX_PROSE = 2500
 """The same for a line of prose, which may be a whole paragraph."""
 MAX_WORD = 12
-"""Characters of a word of prose, on the average, with the blank behind it."""
+"""Characters of an average word of prose and a blank."""
 MAX_WRITTEN = 1000
 """Characters of a line that a person may have written, unless it is prose."""
 MAX_NESTED = 20
 """Units around a unit; a deeper one is cut by its size, since each level reads all its lines."""
 
 
-class _Unit:
+class _Unit(NamedTuple):
     """Lines `first` to `last` (from 0, inclusive) within a heading."""
 
-    def __init__(self, first: int, last: int, heading: tuple[int, ...]) -> None:
-        self.first, self.last, self.heading = first, last, heading
+    first: int
+    last: int
+    heading: tuple[int, ...]
 
 
 _GOES_ON = re.compile(
     r"\s*+(?:[)\]}{>].*|(?i:end|fi|done|esac|where(?! ?[:=(]))\b.*"
     r"|(?:public|private|protected)[\w ]*:|</[\w:-]+>\s*|#\s*(?:if|el|endif).*)"
 )
-"""A line that belongs to what stands before it, however deep: a bracket, as of a body or behind
-parameters, another end, a condition on types, who may see the members below it, or a condition of
-C's preprocessor."""
+"""A line that belongs to what stands before it, however deep: a bracket or another end, a condition
+on types, `public:`, or a condition of C's preprocessor."""
 _OTHER_ENDS = re.compile(r"[\v\f\x1c-\x1e\x85\u2028\u2029]")
 """Characters that Python takes for ends of lines, and editors do not."""
 _NUMBER = re.compile(r"\s+(\d{1,7})\t|\s*(\d{1,7})→")
@@ -51,8 +52,8 @@ _COUNTED = re.compile(r"\[.*\]\n[ \t]*")
 _COMMENT = "/*"
 """What a block comment begins with, in most languages."""
 _NOTE = re.compile(r"\s*+(?:(?:/[/*]+!?|--+(?=[\s|]|$)|#(?![#\[]|[\w-]+\W*$)[:!]?)(<|\s*\^)?)")
-"""A comment, or a directive such as `#pragma`: it leads to what stands below it, or tells of what
-stands before it (`///<`, `-- ^`). A `#name` alone is none, as in CSS."""
+"""A comment, or a directive such as `#pragma`, which leads to what stands below it; `///<` and
+`-- ^` tell of what stands before. A `#name` alone is none, as in CSS."""
 _DECORATOR = re.compile(r"\s*+(?:@[\w.]+(?:\(|$)|#!?\[|\[[A-Z]\w*\()")
 """What leads to what stands below it, and may have lines of its own."""
 _MARK = re.compile(r"(#{1,6}|={1,6}) ")
@@ -66,7 +67,6 @@ def split_lines(text: str) -> list[str]:
 
 
 def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
-    """The passages of a file, in their order."""
     lines = [_OTHER_ENDS.sub(" ", _readable(line)).rstrip() for line in split_lines(text)]
     marked = path.lower().endswith((".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc"))
     units = _sections(lines) if marked else _divided(_flat(tuple(lines)), 0, len(lines) - 1, ())
@@ -89,9 +89,8 @@ def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
 
 @lru_cache(maxsize=16)  # asked for each line of a passage
 def _flat(lines: tuple[str, ...]) -> Sequence[str]:
-    """The lines, with those of a block comment as deep as its first one, and none of them blank: it
-    is one piece, and leads to what stands below it. What is no code, and shallower than the code on
-    both of its sides, is as deep as that."""
+    """The lines as they are divided: those of a block comment are as deep as its first one, and not
+    blank. A comment that is shallower than the code on both of its sides is as deep as that."""
     flat: list[str] = []
     begun: list[str] = []
     for line in lines:
@@ -122,7 +121,7 @@ def _is_comment(line: str) -> bool:
 
 
 def _readable(line: str) -> str:
-    """A line without the rest of what is too long for a line of code; prose has blanks."""
+    """A line, or the beginning of one that is too long."""
     if len(line) <= MAX_LINE:
         return line
     return line[: MAX_PROSE if _is_prose(line) else MAX_LINE]
@@ -140,8 +139,8 @@ def _is_prose(line: str) -> bool:
 
 
 def file_text(result: str) -> str:
-    """The text of a file in the result of a tool that reads one: in an object, the only text of
-    several lines; without a heading that says how many lines it has, and without their numbers."""
+    """The text of a file in a tool's result, which may stand in an object, below a line that counts
+    its lines, or behind their numbers."""
     text = result
     if text.startswith("{") and "\n" not in text.strip():
         texts = [each for each in (json_of(text) or {}).values() if isinstance(each, str)]
@@ -190,8 +189,7 @@ def _depth(line: str) -> int:
 
 
 def _within(line: str, above: str) -> bool:
-    """Whether a line stands within one above it: deeper, or as an entry of the list below a key,
-    which YAML lets stand as deep as the key."""
+    """Whether a line stands within one above it: deeper, or as an entry below a key of YAML."""
     deeper = _depth(line) - _depth(above)
     listed = above.endswith(":") and line.lstrip().startswith("- ")
     return deeper > 0 or (deeper == 0 and listed)
@@ -227,7 +225,7 @@ def _written(lines: Sequence[str], first: int, last: int) -> Iterator[str]:
 
 
 def _least_depth(lines: Sequence[str], first: int, last: int) -> int | None:
-    """The depth that units of these lines begin at; None where none begins."""
+    """The depth that units of these lines begin at."""
     inside = _written(lines, first, last)
     return min((_depth(line) for line in inside if not _GOES_ON.fullmatch(line)), default=None)
 
@@ -250,8 +248,8 @@ def _head(lines: Sequence[str], first: int, last: int) -> int | None:
 
 
 def _chunks(lines: Sequence[str], first: int, last: int) -> Iterator[tuple[int, int]]:
-    """The units of one depth: each begins at a line of the least depth, with the lines directly
-    before it that lead to it (comments, decorators), and holds what stands deeper below it."""
+    """The units of one depth: a line of the least depth, with the comments and decorators directly
+    before it, and what stands deeper below it."""
     depth = _least_depth(lines, first, last)
     above = ""  # the line of the least depth that the newest lines may stand within
     start, end, deep = -1, -1, False
@@ -278,7 +276,7 @@ def _joined(
     lines: Sequence[str], chunks: Sequence[tuple[int, int]], apart: bool
 ) -> Iterator[tuple[int, int]]:
     """Small neighbours put together, until they are large enough to tell something. `apart`: what
-    has an inside, such as a function, stays by itself, since readers confuse several."""
+    has an inside, such as a function, stays by itself, since models confuse several."""
     held: tuple[int, int] | None = None
     alone = False
     for start, end in chunks:
@@ -313,8 +311,8 @@ def _windows(
 
 
 def _begins(lines: Sequence[str], number: int) -> bool:
-    """Whether something new can be seen to begin at a line: with a comment or a decorator, or below
-    a comment that tells of what stands before it."""
+    """Whether something begins at a line: with a comment or a decorator, or below a comment that
+    tells of what stands before it."""
     above, line = _NOTE.match(lines[number - 1]), _NOTE.match(lines[number])
     if line or not above:
         leads = (line and not line[1]) or _DECORATOR.match(lines[number])
@@ -378,8 +376,8 @@ def _sections(lines: Sequence[str]) -> Iterator[_Unit]:
 
 
 def _level(lines: Sequence[str], number: int, underlines: dict[str, int]) -> int:
-    """The level of a line as a heading, by its marks or by the line under it; 0 if it is none.
-    `underlines`: the levels of those before, in their order."""
+    """The level of a line as a heading, by its marks or the line under it; 0 if it is none.
+    `underlines`: the levels of underlines so far."""
     line = lines[number]
     if mark := _MARK.match(line):
         return len(mark[1])

@@ -44,9 +44,9 @@ class QueryError(Exception):
 
 
 def query(tables: Sequence[Table], sql: str) -> Sequence[Row]:
-    """The rows that a query finds. It can only read the tables, within bounds of time and memory.
-    Raises `QueryError`, also if it finds more than `MAX_FOUND`, or selects a value of its own: that
-    was not found."""
+    """The rows that a query finds, which can only read the tables, within bounds of time and
+    memory. Raises `QueryError`, also if it finds more than `MAX_FOUND` or selects a value of its
+    own."""
     if any(column.type == "BOOLEAN" for each in tables for column in each.columns):
         sql = _FLAG.sub(lambda found: str(FLAGS[found[1].lower()]), sql)
     with closing(sqlite3.connect(":memory:")) as database:
@@ -56,7 +56,9 @@ def query(tables: Sequence[Table], sql: str) -> Sequence[Row]:
             values = ", ".join("?" * len(each.columns))
             database.executemany(f"INSERT INTO {each.name} VALUES ({values})", each.rows)
         database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_LENGTH)
-        database.set_authorizer(_only_reads)
+        database.set_authorizer(
+            lambda action, *_: sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
+        )
         steps = iter(range(MAX_STEPS // STEPS_AT_ONCE))
         database.set_progress_handler(lambda: next(steps, None) is None, STEPS_AT_ONCE)
         try:
@@ -86,14 +88,12 @@ def _selects_own_value(sql: str) -> bool:
 
 
 def unknown_last(sql: str) -> str:
-    """A query that sorts missing values last. SQLite sorts them first, and the record with the
-    smallest value is not the one that has none."""
+    """A query that sorts missing values last, since none of them is the smallest one."""
     return _ORDER.sub(_with_nulls_last, sql)
 
 
 def _with_nulls_last(order: re.Match[str]) -> str:
-    terms = _terms(order["terms"])
-    last = (each if _LAST.search(each) else f"{each} NULLS LAST" for each in terms)
+    last = (each if _LAST.search(each) else f"{each} NULLS LAST" for each in _terms(order["terms"]))
     return order["by"] + ", ".join(last)
 
 
@@ -110,23 +110,21 @@ def _terms(listed: str) -> list[str]:
 
 
 def passed_over(tables: Sequence[Table], sql: str, request: str) -> list[str]:
-    """The values that a request names and a query does not: those of columns whose values repeat,
-    such as a state or a label."""
+    """The values that a request names and a query does not, such as a state or a label."""
     told = {each for table in tables for column in table.columns for each in kinds(column)}
     plain = sql.replace("''", "'")
     return [each for each in sorted(told) if says(request, each) and not says(plain, each)]
 
 
 def known_values(tables: Sequence[Table], sql: str) -> list[str]:
-    """The values of the columns that a query names, where these are few: `state is 'open' or
-    'closed'.`"""
+    """The few values of columns that a query names: `state is 'open' or 'closed'.`"""
     columns = [each for table in tables for each in table.columns if says(sql, each.name)]
     told = {each.name: few(each) for each in columns}
     return [f"{name} is {' or '.join(values)}." for name, values in told.items() if values]
 
 
 def says_something(rows: Sequence[Row]) -> bool:
-    """Whether rows say more than zero: a condition that fits no row counts and adds up to that."""
+    """Whether rows say more than zero, which is what a condition without any row adds up to."""
     return any(value not in (None, 0, "") for row in rows for value in row.values())
 
 
@@ -137,7 +135,3 @@ def _declared(column: Column) -> str:
 
 def _rounded(value: Value) -> Value:
     return round(value, DECIMALS) if isinstance(value, float) else value
-
-
-def _only_reads(action: int, *_: str | None) -> int:
-    return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY

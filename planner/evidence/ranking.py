@@ -20,8 +20,7 @@ from planner.passage import Passage
 Compared = TypeVar("Compared")
 
 DEFINED_WEIGHT = 3
-"""A word of a name that a passage defines counts as often as so many words of its text: such a name
-says what the passage is about."""
+"""A word of a name that a passage defines counts as often as so many words of its text."""
 PATH_WEIGHT = 2
 """The same for a word of its path."""
 NAMED_LIFT = 2.0
@@ -31,8 +30,8 @@ ADDED_WEIGHT = 0.6
 LEFT_OUT_WEIGHT = 0.2
 """The weight of the query's own words that a model did not choose: "how", "step by step"."""
 ALIKE_WEIGHT = 0.4
-"""The exponent of the factor for the score of a passage that is one standard deviation closer to
-the query in meaning than the passages compared with it."""
+"""The exponent of the factor for a passage that is one standard deviation closer to the query in
+meaning than those compared with it."""
 MAX_BEFORE_NAME = 4
 """Words of a line up to a name that it defines: `export const NAME`, `def name`."""
 MAX_KEYS = 200
@@ -45,9 +44,9 @@ _ASIDE = re.compile(
     r"|(?<=\btemplate)<[^()=;{}]{0,80}>(?= \w)|(?<=\w )<[^()=;{}]{0,80}> (?=\w)"
     r"|\busing (?=\w+ = )|\bcase (?=(?:class|object) )"
 )
-"""What stands before a name that is defined and says nothing of it: a scope in Rust, a receiver in
-Go or Ruby, a condition in SQL, what a name stands within (`function M.name(`, `create table
-public.name (`), words that begin statements elsewhere (`using Name = `, `case class`)."""
+"""What stands before a name that is defined and says nothing of it: a scope, a receiver, a
+condition in SQL, what a name stands within (`function M.name(`), words that begin statements
+elsewhere (`using Name = `, `case class`)."""
 _MARK = re.compile(r"(\bdefp? \w+)[?!](?!\w)|(?<=\w)[?!](?=:\s)")
 """What a name in Ruby may end with, or that of a member in TypeScript."""
 _KEY = re.compile(r"^(\s*[{,]?\s*)([\"'])([\w.-]+)\2\s*(?::|=>)")
@@ -104,15 +103,13 @@ unless the query has such a word itself."""
 MADE, MADE_SHARE = "dist", 0.5
 """The folder of what is made of sources, and what its passages count for."""
 
-
 Alike = Mapping[Passage, float]
 """How close passages are to a question in meaning, those that were compared with it."""
 NOT_COMPARED: Alike = MappingProxyType({})
 
 
 class BM25:
-    """Documents, scored by the words they share with a query: rare words more, long documents
-    less."""
+    """Documents, scored by the words of a query: rare words count more, long documents less."""
 
     SATURATION = 1.2
     LENGTH = 0.3
@@ -143,10 +140,8 @@ class BM25:
 def ranked(
     passages: Sequence[Passage], query: str, more: str = "", alike: Alike = NOT_COMPARED
 ) -> list[Passage]:
-    """The passages that share words with the query, best first. One that has a name of the query
-    word for word comes before one that only has its parts; `more` are the words of the query that a
-    model chose, and others that it added. Of those that were compared with the query (`alike`),
-    what is closer to it than the others counts more."""
+    """The passages that share words with the query, best first. `more`: the words of the query that
+    a model chose, and others that it added. `alike`: how close some passages are in meaning."""
     asked, beside = set(words(query)), set(words(more))
     chosen, added = asked & beside, beside - asked
     if not chosen:  # asked in another language
@@ -178,8 +173,8 @@ def closer(alike: Mapping[Compared, float]) -> dict[Compared, float]:
 
 
 def named_in(passages: Sequence[Passage], query: str) -> set[str]:
-    """The names in a query: what is spelled as one, and the words with a capital that passages
-    define as they stand there, such as a class `Session`."""
+    """The names in a query: what is spelled as one, and words with a capital that passages define,
+    such as a class `Session`."""
     spelled = named(query)
     capital = {token for token in tokens(query)[1:] if token[0].isupper()} - spelled
     if capital:
@@ -188,9 +183,9 @@ def named_in(passages: Sequence[Passage], query: str) -> set[str]:
 
 
 def followed(passages: Sequence[Passage], top: Sequence[Passage]) -> list[tuple[Passage, str]]:
-    """Passages that define what the top ones mention, each with that name: a constant's value for a
-    function that uses it, the base of a class. What the first of them mention comes first; of each,
-    the names of its first line, and then the rarest."""
+    """Passages that define what the top ones mention, each with that name, such as a constant or
+    the base of a class. What the first ones mention comes first; of each, the names of its first
+    line, and then the rarest."""
     defining: dict[str, list[tuple[int, int]]] = defaultdict(list)
     spread: Counter[str] = Counter()
     for number, passage in enumerate(passages):
@@ -218,8 +213,8 @@ def undefined(passages: Sequence[Passage], top: Sequence[Passage]) -> list[str]:
 
 
 def defined(passage: Passage) -> dict[str, int]:
-    """The names that a passage's outermost lines define, in most languages, and how many words
-    stand before each; and the keys within keys, as in YAML and JSON."""
+    """The names that a passage's outermost lines define, and the keys within keys, as in YAML; with
+    how many words stand before each."""
     lines = [line for line in passage.text.splitlines() if line.strip()]
     depth = min(map(indentation, lines), default=0)
     found: dict[str, int] = {}
@@ -234,36 +229,44 @@ def defined(passage: Passage) -> dict[str, int]:
 
 def _is_key(passage: Passage, line: str) -> bool:
     """Whether a line stands within keys alone: a field of a class says little by itself."""
-    lines = passage.text.splitlines()
-    inside = [*passage.heading.splitlines(), *around(lines, lines.index(line))]
-    within = filter(None, map(defined_in, inside))
-    return not is_local(passage, line) and all(position == 0 for _, position in within)
+    inside = filter(None, map(defined_in, _within(passage, line)))
+    return not is_local(passage, line) and all(position == 0 for _, position in inside)
 
 
 def indentation(line: str) -> int:
-    """In characters."""
     return len(line) - len(line.lstrip())
 
 
 def heads(passage: Passage) -> set[str]:
     """The names of what a passage stands within."""
-    return {name[0] for line in passage.heading.splitlines() if (name := defined_in(line))}
+    return {*filter(None, map(defined_name, passage.heading.splitlines()))}
 
 
 def is_local(passage: Passage, line: str) -> bool:
     """Whether a line of a passage stands within a function, as far as can be seen: within what has
-    parameters, unless that is a class with its bases. What the lines found by a search stand in is
-    not known; indented ones are taken for local."""
-    lines = passage.text.splitlines()
-    inside = [*passage.heading.splitlines(), *around(lines, lines.index(line))]
+    parameters, and is no class with its bases. An indented line of which nothing is known is taken
+    for local."""
+    inside = _within(passage, line)
     if not inside:
         return line[:1].isspace()
     return any("(" in each and not re.match(r"\s*(?:\w+ )*class\b", each) for each in inside)
 
 
+def _within(passage: Passage, line: str | int) -> list[str]:
+    """What a line of a passage, or its number from 0, stands within, from the outermost on."""
+    lines = passage.text.splitlines()
+    number = lines.index(line) if isinstance(line, str) else line
+    return [*passage.heading.splitlines(), *around(lines, number)]
+
+
+def defined_name(line: str) -> str | None:
+    found = defined_in(line)
+    return found[0] if found else None
+
+
 @lru_cache(maxsize=100_000)
 def defined_in(line: str) -> tuple[str, int] | None:
-    """The name that a line defines, by what stands around it, and how many words stand before it:
+    """The name that a line defines, in most languages, and how many words stand before it:
     `def name(`, `export const NAME =`, `int *name(int x) {`, `name: type`, `self.name =`."""
     if _TAG.match(line) or _REMARK.match(line):
         return None
@@ -272,7 +275,8 @@ def defined_in(line: str) -> tuple[str, int] | None:
     line = _bare(line)
     if (macro := _MACRO.match(line)) and line.split()[0] not in _STATEMENTS:
         return macro[1] or macro[2], 1
-    opens = _opens(line)
+    opens = line.endswith("{")
+    opens = opens or (line.rstrip(";,").endswith("}") and _BODY.search(line) is not None)
     if opens and (kind := _KIND.match(line)):
         return kind[1], len(TOKEN.findall(line[: kind.start(1)]))
     opening: list[tuple[str, int]] = []
@@ -303,15 +307,8 @@ def _ends(before: str, name: str) -> bool:
     return shouted or not name[0].islower() or (first[0].islower() and not more)
 
 
-def _opens(line: str) -> bool:
-    """Whether a line opens a body, or holds one."""
-    closed = line.rstrip(";,").endswith("}") and _BODY.search(line) is not None
-    return closed or line.endswith("{")
-
-
 def _bare(line: str) -> str:
-    """A line without what may stand around a name beside words, and with `&` for what a type is
-    made of."""
+    """A line without what may stand around a name, and with `&` for what a type is made of."""
     line = _KEY.sub(r"\1\3:", _DO.sub(" {", line.rstrip()))
     line = _SIGIL.sub("", _MARK.sub(r"\1", _ASIDE.sub("", line)))
     line = _BASES.sub(r"\1 ", line)
@@ -319,8 +316,7 @@ def _bare(line: str) -> str:
 
 
 def _is_defined(before: str, after: str, behind: bool) -> bool:
-    """Whether a line defines a name between these parts. `behind`: whether a word stands before
-    it."""
+    """Whether a line defines the name between these parts; `behind`: a word stands before it."""
     part = before.endswith((".", ":", ">"))
     called = after.startswith("(")
     return bool(
@@ -334,22 +330,20 @@ def _is_defined(before: str, after: str, behind: bool) -> bool:
 
 
 def defining_line(passage: Passage, name: str) -> Passage:
-    """The line of a passage that defines a name."""
     lines = passage.text.splitlines()
-    defining = (n for n, line in enumerate(lines) if (own := defined_in(line)) and own[0] == name)
-    return related(_line(passage, lines, next(defining, 0)), {name})
+    defining = (number for number, line in enumerate(lines) if defined_name(line) == name)
+    return _line(passage, next(defining, 0), {name})
 
 
 def lines_with(passage: Passage, names: set[str]) -> list[Passage]:
     """The lines of a passage that have one of the names, with what each is to them."""
     lines = passage.text.splitlines() if any(name in passage.text for name in names) else []
     found = [number for number, line in enumerate(lines) if names & {*tokens(line)}]
-    return [related(_line(passage, lines, number), names) for number in found]
+    return [_line(passage, number, names) for number in found]
 
 
 def related(passage: Passage, names: set[str]) -> Passage:
-    """The passage with what it is to these names: what uses one is named, as far as it can be
-    seen."""
+    """The passage with what it is to these names, and what in it uses them."""
     own = names & defined(passage).keys()
     used = (names & set(tokens(passage.text))) - own
     told = [f"defines {name}" for name in sorted(own)]
@@ -362,20 +356,15 @@ def related(passage: Passage, names: set[str]) -> Passage:
 
 def user(passage: Passage, number: int) -> str | None:
     """The innermost definition in which one of a passage's lines stands, counted from 0."""
-    inside = [*passage.heading.splitlines(), *around(passage.text.splitlines(), number)]
-    return next((each[0] for line in reversed(inside) if (each := defined_in(line))), None)
+    return next(filter(None, map(defined_name, reversed(_within(passage, number)))), None)
 
 
-def _line(passage: Passage, lines: Sequence[str], number: int) -> Passage:
-    """One of a passage's lines, counted from 0."""
-    return passage.model_copy(
-        update={
-            "first": passage.first + number,
-            "last": passage.first + number,
-            "text": lines[number],
-            "heading": "\n".join([*passage.heading.splitlines(), *around(lines, number)][:2]),
-        }
-    )
+def _line(passage: Passage, number: int, names: set[str]) -> Passage:
+    """One of a passage's lines, counted from 0, with what it is to these names."""
+    at, text = passage.first + number, passage.text.splitlines()[number]
+    heading = "\n".join(_within(passage, number)[:2])
+    line = {"first": at, "last": at, "text": text, "heading": heading}
+    return related(passage.model_copy(update=line), names)
 
 
 @lru_cache(maxsize=4_000)  # passages are ranked again when more have been found
@@ -383,8 +372,8 @@ def _document(passage: Passage) -> Counter[str]:
     bag = Counter(words(f"{passage.text}\n{passage.heading}"))
     for word in words(passage.source):
         bag[word] += PATH_WEIGHT
-    names = (name[0] for line in passage.text.splitlines() if (name := defined_in(line)))
-    for word in (word for name in names for word in words(name)):
+    names = filter(None, map(defined_name, passage.text.splitlines()))
+    for word in words(" ".join(names)):
         bag[word] += DEFINED_WEIGHT - 1
     return bag
 

@@ -52,7 +52,7 @@ _CUT = re.compile(r"(?i)^(?:(?:is_?)?truncated|more)$")
 _CURSOR = re.compile(r"(?!\d+\Z)\w{8}")
 """The beginning of a place in a list where it is no number, nor `+02:00`."""
 _LAST = re.compile(r"(?i)^is_?last(?:_?page)?$")
-_PAGES = re.compile(r"(?i)^(?:(?:total|num|last)_?pages?|pages|page_?count)$")
+PAGES = re.compile(r"(?i)^(?:(?:total|num|last)_?pages?|pages|page_?count)$")
 _TOTAL = re.compile(
     r"(?i)^(?:count|(?:total|num)_?(?:count|items|results|hits|records|entries|elements))$"
 )
@@ -60,8 +60,7 @@ _PAGE = re.compile(
     r"(?i)^(?:page|limit|offset|skip|per_?page|page_?(?:size|number|index)|pagination|start_?at"
     r"|max_?results)$"
 )
-"""The names by which services say that a list goes on, how long all of it is, and which part it
-is."""
+"""How services say that a list goes on, how long all of it is, and which part it is."""
 _FURTHER = re.compile(
     r"(?i)cursor$|page_?token$|^starting_?after$"
     r"|^(?:page|offset|skip|page_?(?:number|index)|start_?(?:at|index))$"
@@ -79,19 +78,18 @@ class _WithoutAliases(yaml.BaseLoader):
 
 
 def records(result: str) -> Sequence[Mapping[str, Any]]:
-    """The records of a list: of the only list in objects, or of an object that has each of them
-    under its name. JSON may stand below a text, and records one below the other; or a table has
-    them, with names in its first row."""
+    """The records of a list: of the only list within objects, of an object that has each under its
+    name, of values one below the other, or of a table with names in its first row."""
     value = value_of(result)
     for _ in range(MAX_DEPTH):
         if not isinstance(value, dict):
             break
         if rows := _with_names(value):
-            value = [] if _is_page(value, rows) else rows
+            value = [] if is_page(value, rows) else rows
             break
         inner = [each for each in value.values() if isinstance(each, list | dict) and each]
         lists = [each for each in inner if isinstance(each, list)]
-        if len(lists) == 1 and _is_page(value, lists[0]):
+        if len(lists) == 1 and is_page(value, lists[0]):
             return []
         by_name = all(isinstance(each, dict) for each in value.values()) and _common(value.values())
         named = [{"name": name} | each for name, each in value.items()] if by_name else None
@@ -121,7 +119,7 @@ def value_of(result: str) -> Any:
 
 
 def only_list(value: Any) -> Sequence[Any]:
-    """A list, or the only one within objects; empty where there is none, or several."""
+    """A list, or the only one within objects."""
     for _ in range(MAX_DEPTH):
         if not isinstance(value, dict):
             break
@@ -131,7 +129,7 @@ def only_list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else []
 
 
-def _is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
+def is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
     """Whether a list is a part of one: what stands beside it says that there is more."""
     within = [each for each in value.values() if isinstance(each, dict)]
     beside = {str(name): each for some in (*within, value) for name, each in some.items()}
@@ -139,11 +137,10 @@ def _is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
     cut = any(_is_true(each) for name, each in beside.items() if _CUT.search(name))
     last = [_is_true(each) for name, each in beside.items() if _LAST.search(name)]
     ends = more == [False] or last == [True]  # the last page may have a cursor too
-    goes_on = not ends and any(each and _REST.search(name) for name, each in beside.items())
-    goes_on = goes_on or _CURSOR.match(str(beside.get("offset"))) is not None
+    goes_on = not ends and any(goes_on_at(*each) for each in beside.items())
     paged = any(map(_PAGE.search, beside))
     longer = {name for name, each in beside.items() if type(each) is int and each > len(listed)}
-    several = (type(each) is int and each > 1 and _PAGES.search(n) for n, each in beside.items())
+    several = (type(each) is int and each > 1 and PAGES.search(n) for n, each in beside.items())
     return (
         (True in more or False in last or cut or goes_on)
         or any(_TOTAL.search(name) or (paged and name.lower() == "total") for name in longer)
@@ -151,14 +148,19 @@ def _is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
     )
 
 
+def goes_on_at(name: str, value: Any) -> bool:
+    """Whether a value of this name beside a list is the place where it goes on."""
+    place = name == "offset" and _CURSOR.match(str(value))
+    return bool(value) and bool(_REST.search(name) or place)
+
+
 def tells_of_whole(name: str) -> bool:
     """Whether a value of this name beside a list tells how it goes on, or how long all of it is."""
-    return any(each.search(name) for each in (_REST, _MORE, _CUT, _LAST, _PAGES, _TOTAL))
+    return any(each.search(name) for each in (_REST, _MORE, _CUT, _LAST, PAGES, _TOTAL))
 
 
 def is_further(arguments: Mapping[str, Any]) -> bool:
-    """Whether a call asks for another part of a list than the first: what it returns may not say
-    so, such as the last page."""
+    """Whether a call asks for another part than the first: the last page may not say so."""
     named = (str(each or "") for name, each in arguments.items() if _FURTHER.search(name))
     return any(each not in ("", "0", "1") for each in named)
 
@@ -188,8 +190,7 @@ def _common(records: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def _in_json(result: str) -> Any:
-    """The value that a result ends with, from the first line on that may begin one, or all of them
-    if there are several. Raises `ValueError` if something else is left."""
+    """The value that a result ends with, or all of several. Raises `ValueError` for another end."""
     begins = _JSON.search(result)
     place = begins.end() if begins else 0
     values = []
@@ -208,7 +209,7 @@ def _in_python(text: str) -> Any:
 
 
 class _Plain(ast.NodeTransformer):
-    """Values that Python prints as calls, as databases return them: `Decimal('12.50')` as its text,
+    """Values that Python prints as calls: `Decimal('12.50')` as its text,
     `datetime.date(2026, 11, 1)` as 2026-11-01."""
 
     def visit_Call(self, node: ast.Call) -> ast.Constant:
@@ -253,7 +254,7 @@ def _in_lines(text: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _cells(lines: Sequence[str], mark: str) -> Sequence[Sequence[str]]:
-    """The cells of lines that have as many each; none of prose, which has a blank behind marks."""
+    """The cells of lines that all have as many; none of prose, which has a blank behind marks."""
     raw = [*csv.reader(lines, delimiter=mark)]
     as_many = len(raw) > MIN_ROWS and len({*map(len, raw)}) == 1 and len(raw[0]) > 1
     prose = mark in ",;" and all(each[:1] == " " for row in raw for each in row[1:])
@@ -263,10 +264,9 @@ def _cells(lines: Sequence[str], mark: str) -> Sequence[Sequence[str]]:
 def _has_names(table: Sequence[Sequence[Any]]) -> bool:
     """Whether the first row has names, and no values: a column has numbers below one without."""
     names, *rows = table
-    columns = zip(names, *rows, strict=False)
     return any(
         not re.search(r"\d", str(name)) and all(re.search(r"\d", str(each)) for each in below)
-        for name, *below in columns
+        for name, *below in zip(names, *rows, strict=False)
     )
 
 

@@ -4,25 +4,20 @@ import re
 from collections.abc import Mapping, Sequence
 
 from planner.evidence.passages import split_lines
-from planner.evidence.ranking import defined_in, indentation
+from planner.evidence.ranking import defined_name, indentation
 from planner.evidence.rewriting import Change
 from planner.evidence.words import INTO_NAME, OUT_OF_NAME, tokens
 
 
 def renames(text: str, written: str, asked: set[str]) -> dict[str, str]:
-    """The definitions that have another name in what was written, from each name to the new one,
-    where both are among those that were asked for. Whatever uses such a name has to follow."""
-    before, after = (
-        [found[0] for line in split_lines(each) if (found := defined_in(line))]
-        for each in (text, written)
-    )
+    """The definitions that got another name, by the old one, where both are asked for."""
+    before, after = ([*map(defined_name, split_lines(each))] for each in (text, written))
     lost = [name for name in before if name in asked and name not in after]
     gained = [name for name in after if name in asked and name not in before]
     return dict(zip(lost, gained, strict=True)) if len(lost) == len(gained) else {}
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
-    """The text with new names in the place of old ones."""
     if not names:
         return text
     either = "|".join(map(re.escape, names))
@@ -31,10 +26,10 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
 
 
 def foreign(path: str, text: str, names: Mapping[str, str], used: str) -> list[str]:
-    """Where names that a file defines by themselves are used as parts of something that its path
-    does not name: `json.load` may be another one than `load`."""
-    lines = ((line, defined_in(line)) for line in split_lines(text))
-    own = {found[0] for line, found in lines if found and not indentation(line)} & names.keys()
+    """The uses of a file's names as parts of something that its path does not name: `json.load` may
+    be another one than `load`."""
+    outermost = (line for line in split_lines(text) if not indentation(line))
+    own = names.keys() & {*map(defined_name, outermost)}
     if not own:
         return []
     behind = rf"(\w+)(?:\.|::|->)(?:{'|'.join(map(re.escape, own))})(?!\w)"
@@ -43,8 +38,7 @@ def foreign(path: str, text: str, names: Mapping[str, str], used: str) -> list[s
 
 
 def uses(text: str, names: Mapping[str, str], changed: Sequence[Change]) -> list[Change]:
-    """The changes that put new names in the place of old ones, wherever these stand in a file, but
-    for the lines that are changed already."""
+    """The changes that put new names in the place of old ones, in lines that have no change."""
     taken = {number for each in changed for number in range(each.first, each.last)}
     new = ((number, line, renamed(line, names)) for number, line in enumerate(split_lines(text)))
     return [

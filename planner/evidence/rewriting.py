@@ -1,8 +1,8 @@
-"""Rewriting: the parts of a file that a model is shown, and the edits that what it writes makes of
+"""Rewriting: the parts of a file that a model is shown, and the edits that it makes by writing
 them.
 
 A small model cannot say which text is to be replaced: it quotes from memory and forgets places. But
-it copies a part of a file with a change in it. What has changed is found by comparing lines.
+it copies a part of a file with a change in it, and comparing lines shows the change.
 """
 
 import re
@@ -22,7 +22,7 @@ from planner.passage import Passage
 MAX_REWRITTEN_CHARS = 1200
 """Characters of a file that are written again at once."""
 SAME = 60
-"""Out of 100: how similar lines have to be to count as the same place, if none of them is equal."""
+"""Of 100: how similar lines have to be to count as the same place, if none of them is equal."""
 MAX_EDGE = 3
 """Lines at the beginning or the end of a file that may be deleted by not being written."""
 MAX_GAP = 3
@@ -50,12 +50,10 @@ class Edit(NamedTuple):
 
     @property
     def lost(self) -> list[str]:
-        """The lines that are not there any more."""
         return [line for before, _ in self._changed for line in before]
 
     @property
     def added(self) -> list[str]:
-        """The lines that are new."""
         return [line for _, after in self._changed for line in after]
 
     @property
@@ -73,8 +71,8 @@ class Edit(NamedTuple):
 
 
 def parts(path: str, text: str, query: str, names: set[str]) -> list[Passage]:
-    """The file itself where it is short; else its units with one of the names, or the best ones
-    for the query where none has, neighbours together."""
+    """The file itself if it is short; else its best units for the query, if possible among those
+    with one of the names; neighbours stand together."""
     lines = split_lines(text)
     if len(text) <= MAX_REWRITTEN_CHARS:
         return [whole(path, text)] if lines else []
@@ -97,7 +95,6 @@ def parts(path: str, text: str, query: str, names: set[str]) -> list[Passage]:
 
 
 def whole(path: str, text: str) -> Passage:
-    """A file as one passage."""
     return Passage(source=path, first=1, last=len(split_lines(text)), text=text.rstrip())
 
 
@@ -112,8 +109,8 @@ def _together(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def changes(text: str, part: Passage, written: str) -> list[Change]:
-    """What the written text changes in a file, of which it is a part. It may be less than the part:
-    what stands before its first line and after its last one stays."""
+    """What the written text changes in a part of a file. What stands before its first line and
+    after its last one stays."""
     lines = split_lines(text)
     before = lines[part.first - 1 : part.last]
     after = _as_deep(before, split_lines(written))
@@ -130,8 +127,7 @@ def changes(text: str, part: Passage, written: str) -> list[Change]:
 
 
 def _edges(before: Sequence[str], after: Sequence[str]) -> list[Change]:
-    """The first or last lines of a file that were not written, if they are few and nothing else has
-    changed: it was the change to leave them out."""
+    """The change that leaves out the first or last few lines of a file, if it is the only one."""
     plain, written = ([line.rstrip() for line in lines] for lines in (before, after))
     missing = len(plain) - len(written)
     if not 0 < missing <= min(MAX_EDGE, len(written)):
@@ -149,8 +145,7 @@ def _leaves_out(edit: Edit) -> bool:
 
 
 def edits(path: str, text: str, changed: Iterable[Change]) -> list[Edit]:
-    """The edits that make all changes of a file, one after the other: each is of the text that
-    those before it leave."""
+    """The edits that make all changes of a file, each of the text that those before it leave."""
     lines = split_lines(text)
     ends = re.findall(r"\r\n?|\n", text)
     ends = [*ends, *ends[:1], "\n"][: len(lines)]  # the last line may have none
@@ -228,8 +223,8 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
 
 
 def _compared(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Both texts' lines as they are compared: without their indentation, unless what was written
-    has that of the file. Then an end such as `}` that is new is not taken for one further out."""
+    """Both texts' lines as they are compared: with their indentation if what was written has that
+    of the file, so that a new end such as `}` is not taken for one further out."""
     bare, exact = (
         [[*map(way, lines)] for lines in (before, after)] for way in (str.strip, str.rstrip)
     )
@@ -239,8 +234,7 @@ def _compared(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], l
 
 
 def _stands_elsewhere(plain: Sequence[str], gone: range, runs: Sequence[Sequence[str]]) -> bool:
-    """Whether lines that are gone were written in another place. An end such as `}`, which other
-    lines are like, tells nothing."""
+    """Whether lines that are gone were written elsewhere. An end such as `}` tells nothing."""
     moved = [*filter(None, (plain[number] for number in gone))]
     told = any(re.search(r"\w", line) and plain.count(line) == 1 for line in moved)
     together = "\n".join(["", *moved, ""])
@@ -248,8 +242,8 @@ def _stands_elsewhere(plain: Sequence[str], gone: range, runs: Sequence[Sequence
 
 
 def _still(before: Sequence[str], after: Sequence[str], common: Sequence[Match]) -> dict[int, int]:
-    """The lines that were written again, and where. Not the first line written, if it has less
-    indentation than it had while the others have theirs: small models leave it out there."""
+    """The lines that were written again, and where; not the first one, if it alone has less
+    indentation than it had: small models leave it out there."""
     pairs = {
         each.a + number: each.b + number
         for each in common
@@ -275,10 +269,10 @@ def _moved(
     changes: Sequence[_Code],
     within: range,
 ) -> set[int]:
-    """The lines that are only deeper or less deep than they were: a few of them where nothing else
-    has changed, or those beside a line, added or gone, that makes them so, such as `if late:`. A
-    model that writes the whole deeper, or with other spaces, means nothing by it. `within`: from
-    the first to the last line that was written again; what was not written around it stays."""
+    """The lines that are only deeper or less deep than they were: a few where nothing else has
+    changed, or those beside a line, added or gone, that makes them so, such as `if late:`. A model
+    that indents the whole in another way means nothing by it. `within`: from the first to the last
+    line that was written again."""
     shifts = {
         one: indentation(after[other]) - indentation(before[one]) for one, other in still.items()
     }
@@ -313,8 +307,8 @@ def _moved(
 
 
 def _as_deep(before: Sequence[str], after: Sequence[str]) -> list[str]:
-    """What was written, with what the file has for a level, if half of the lines that were written
-    again are deeper or less deep by that alone."""
+    """What was written, with the file's indentation for a level, if half of the lines that were
+    written again differ by that alone."""
     own, unit = _level(before), _level(after)
     was = {line.strip(): indentation(line) for line in before}
     pairs = [(was.get(line.strip(), 0), indentation(line)) for line in after]
@@ -351,8 +345,7 @@ def _indented(line: str, wanted: str, written: str) -> str:
 
 
 def _distinct(lines: Sequence[str], joined: str, first: int, last: int) -> tuple[int | None, int]:
-    """From and to which line a text stands that holds these lines, and is in the file only once.
-    `joined`: all lines as one text."""
+    """From and to which line a text with these lines stands that is in the file only once."""
     if first == last:  # nothing is replaced: the line before stays beside what is added
         first, last = (first - 1, last) if first else (first, last + 1)
     while _is_twice(old := "\n".join(lines[first:last]), joined) or not old.strip():
@@ -368,7 +361,6 @@ def _is_twice(old: str, text: str) -> bool:
 
 
 def by_file(found: Sequence[Edit]) -> list[tuple[str, list[Edit]]]:
-    """The edits of each file together."""
     return [
         (path, [each for each in found if each.path == path])
         for path in dict.fromkeys(each.path for each in found)

@@ -1,5 +1,4 @@
-"""What a text search looks for: the words of a question, and of what was asked to be searched for
-beside it."""
+"""What a text search looks for: the words of a question, and those to search for beside it."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -19,8 +18,8 @@ MIN_OWN_TERM = 5
 
 
 def searches(question: str, more: Sequence[str]) -> list[list[str]]:
-    """What to search for, the widest first: names as they are spelled, the stems of the words
-    beside the question, and those of its own words that are long enough to tell something."""
+    """What to search for, the widest first: names, and the stems of the words beside the question
+    and of its own longer words."""
     asked = tokens(question)
     beside = [token for each in more for token in tokens(each)]
     telling = {each for each in [*asked, *beside] if _TELLING.fullmatch(each)}
@@ -62,8 +61,8 @@ def spelled_out(terms: Sequence[str], question: str, more: Sequence[str]) -> lis
 def absent(
     question: str, more: Sequence[str], searched: Sequence[str], found: Sequence[Hit]
 ) -> list[str]:
-    """The names of the question, and its words among `more`, that stand in none of the lines found,
-    nor in their paths, though they were searched for."""
+    """The names of the question, and its words among `more`, that were searched for and stand in
+    none of the lines found, nor in their paths."""
     text = normalize("NFC", "\n".join(f"{hit.path} {hit.text}" for hit in found)).lower()
     terms = {term.lower() for term in searched}
 
@@ -86,8 +85,8 @@ def absent(
 
 
 def _in_another_spelling(name: str, text: str) -> bool:
-    """Whether a lower-case text has the parts of a name one behind the other, however they are
-    joined: `max-retries` and `MAX_RETRY` for `maxRetries`, `userstore` for `UserStores`."""
+    """Whether a lower-case text has the parts of a name, however they are joined: `max-retries` and
+    `MAX_RETRY` for `maxRetries`, `userstore` for `UserStores`."""
     parts = [beginning(each, name) for each in words(name) if each != name.lower()]
     joined = r"[\W_]?".join(map(re.escape, parts))
     return bool(parts) and re.search(joined, text) is not None

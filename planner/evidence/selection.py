@@ -18,6 +18,7 @@ from planner.evidence.ranking import (
     Alike,
     defined,
     defined_in,
+    defined_name,
     defining_line,
     followed,
     heads,
@@ -43,23 +44,19 @@ TOP = 2
 MAX_INSIDE = 4
 """Passages within what the question names, whose mentions are followed too."""
 MAX_FOLLOWED = 3
-"""Passages that define what they mention, shown directly after them, by their first line for a
-short answer: a constant's value stands often in another file."""
+"""Passages, or lines for a short answer, that define what they mention, shown after them."""
 MAX_VALUES = 2
 """Lines that give a name of the question another name as its value."""
 MAX_WHOLE = 2500
-"""Characters of the definitions that are shown as a whole: a class and its declaration in another
-file say the same, and would leave no room for anything else."""
+"""Characters of the definitions that are shown as a whole, so that there is room for others."""
 MAX_LISTED = 40
 """Names of functions of one definition."""
 MAX_USERS = 6
 """Users of a definition that are named beside it."""
 MIN_SAME = 60
-"""Characters of a text that says the same wherever it stands; a line may be about something else
-there."""
+"""Characters of a text that says the same wherever it stands; a short line may not."""
 LIKELIEST = 1000
-"""Characters of the passages that are read first. From more, a small model often names something
-next to the answer."""
+"""Characters of what is read first. From more, a small model often names something else."""
 MAX_GAP = 3
 """Lines between two units of one definition, all of them blank."""
 
@@ -73,8 +70,8 @@ def selected(
     alike: Alike = NOT_COMPARED,
     whole: bool = False,
 ) -> list[Passage]:
-    """The best passages and what the first of them need, without those that stand in the prompt
-    already (`before`); with `whole`, a definition that the request names has all its passages."""
+    """The best passages and what the first of them need, without those that were shown `before`.
+    `whole`: a definition that the request names has all its passages."""
     beside = " ".join(more)
     best = [
         each
@@ -111,7 +108,7 @@ def selected(
 
 def valued(lines: Iterable[Passage], names: set[str]) -> list[Passage]:
     """The first of these lines that give one of the names another name as its value, as in
-    `timeout: float = DEFAULT_TIMEOUT`: what that is stands elsewhere."""
+    `timeout: float = DEFAULT_TIMEOUT`."""
     either = "|".join(map(re.escape, sorted(names)))
     sign = r"(:?=(?!=)|:|\?\?=?|\|\|=?)"
     given = re.compile(rf"(?<!\w)(?:{either})\b[\"']?(?:\s*:[^=,;]*?)?\s*{sign}(?=\s*([\w.]+))")
@@ -134,8 +131,8 @@ def _mentions(lines: Sequence[Passage]) -> list[Passage]:
 
 
 def _with_next(passage: Passage, after: Mapping[tuple[str, int], Passage]) -> Passage:
-    """A short passage of a file that was read, with those that follow it, as far as together they
-    are no longer than a unit: what a heading, a comment or an example says goes on there."""
+    """A passage of a file that was read; a short one, such as a heading or a comment, with those
+    that follow it, up to the size of a unit."""
     whole = passage
     while passage.upstream and len(whole.text) < MIN_UNIT:  # what a search found has unknown gaps
         lines = range(whole.last + 1, whole.last + MAX_GAP + 2)
@@ -153,9 +150,9 @@ def _with_next(passage: Passage, after: Mapping[tuple[str, int], Passage]) -> Pa
 
 
 def subjects(passages: Sequence[Passage], question: str) -> list[Passage]:
-    """The definitions, as a whole, of what a request names: of what it spells like a name, and of
-    its other words where something with an inside has that very name. What stands within another
-    of them comes first, then what is defined in the fewest places, and then the longest."""
+    """The definitions, as a whole, of what a request names; a plain word names only what has an
+    inside. Names as such come first, then what stands within another one, then what is defined in
+    the fewest places, and then the longest."""
     names = named_in(passages, question)
     plain = {*tokens(question)} - names
     defining = [(each, defined(each).keys()) for each in passages]
@@ -184,8 +181,7 @@ def _told(
     passage: Passage, passages: Sequence[Passage], names: set[str], asked: set[str]
 ) -> Passage:
     """The passage with what it is to these names, and with what code has counted in it: the names
-    within what it defines of them, such as a class, of which only a part may be seen, and the
-    entries of its lists that share a word with what is asked for."""
+    within what it defines, such as a class, and the entries of lists that are asked for."""
     inside = _inside(passages, passage) if names & defined(passage).keys() else []
     functions = [name for name, called in inside if called]
     others = [name for name, called in inside if not called]
@@ -200,8 +196,8 @@ def _told(
 
 
 def _inside(passages: Sequence[Passage], begins: Passage) -> list[tuple[str, bool]]:
-    """The names that stand directly in the definition that begins in a passage, without a
-    function's own variables, and whether each is a function."""
+    """The names that stand directly in a definition, but for a function's own variables, and
+    whether each is a function."""
     units = (each for each in passages if each.source == begins.source)
     head = next((each for each in units if each.first == begins.first), begins)
     whole = _definition(passages, head, longest=sys.maxsize)
@@ -216,8 +212,7 @@ def _inside(passages: Sequence[Passage], begins: Passage) -> list[tuple[str, boo
 
 
 def _definition(passages: Sequence[Passage], begins: Passage, longest: int = MAX_WHOLE) -> Passage:
-    """The definition that begins in a passage, with what stands within it, where it is short
-    enough."""
+    """The definition that begins in a passage, as far as it fits."""
     head = next(filter(defined_in, begins.text.splitlines()), "")
     inside = [*begins.heading.splitlines(), head]
     whole = begins
@@ -234,8 +229,8 @@ def _definition(passages: Sequence[Passage], begins: Passage, longest: int = MAX
 
 
 def foremost(best: Sequence[Passage], names: set[str]) -> list[Passage]:
-    """Of ranked passages those that define one of these names, the best ones, first one for each
-    name, and those within what the names stand for."""
+    """Of ranked passages the best ones that define one of these names, if possible one for each
+    name, the best ones of all, and those within what the names stand for."""
     defining = [each for each in best if names & defined(each).keys()]
     pairs = ((name, each) for each in reversed(defining) for name in names & defined(each).keys())
     first = {*dict(pairs).values()}
@@ -245,16 +240,14 @@ def foremost(best: Sequence[Passage], names: set[str]) -> list[Passage]:
 
 
 def with_uses(shown: Passage, passages: Sequence[Passage], names: set[str]) -> Passage:
-    """The passage with what uses that which it defines of these names, or that nothing found does:
-    so it is said of a name that was searched for."""
+    """The passage with what uses the names that it defines, which were searched for."""
     own = sorted(names & defined(shown).keys())
     told = [*filter(None, [shown.inside, *(_uses(passages, name) for name in own)])]
     return shown.model_copy(update={"inside": "; ".join(told)})
 
 
 def _uses(passages: Sequence[Passage], name: str) -> str:
-    """What uses a name, as far as it can be seen. Empty where it cannot, or where several things
-    have that name."""
+    """What uses a name, as far as it can be seen, and if several things do not have that name."""
     lines = {
         (each.source, each.first + number): (line, user(each, number))
         for each in passages
@@ -264,9 +257,7 @@ def _uses(passages: Sequence[Passage], name: str) -> str:
     }
     if len(lines) == 1:
         return f"no use of {name} was found"
-    defining = {
-        at for at, (line, _) in lines.items() if (own := defined_in(line)) and own[0] == name
-    }
+    defining = {at for at, (line, _) in lines.items() if defined_name(line) == name}
     if len({lines[at][1] for at in defining}) > 1:
         return ""
     uses = [at for at in lines if at not in defining]
@@ -289,8 +280,8 @@ def _size(passage: Passage) -> int:
 def fitting(
     passages: Iterable[Passage], room: int, before: Sequence[Passage] = ()
 ) -> list[Passage]:
-    """The first of the passages that fit; a few long ones are passed over for shorter ones, and
-    those within one that is shown, or of the same text, are left out."""
+    """The first of the passages that fit, without what says the same; a few long ones are passed
+    over for shorter ones."""
     shown: list[Passage] = []
     said: set[str] = set()
     over = 0
@@ -311,9 +302,8 @@ def fitting(
 
 
 def likeliest(passages: Sequence[Passage]) -> list[Passage]:
-    """The first of ranked passages; of more than there is room for, those that define or use what
-    the request names, if the first does: a small model takes others for answers too. Where it does
-    not, only the lines behind it define something, namely what it mentions."""
+    """The first of ranked passages. If there are more, and the first one defines or uses what the
+    request names, only those that do: a small model takes others for answers too."""
     groups = grouped(passages, LIKELIEST)
     if len(groups) > 1 and passages[0].relation:
         groups = grouped([each for each in passages if each.relation], LIKELIEST) or groups
@@ -321,8 +311,7 @@ def likeliest(passages: Sequence[Passage]) -> list[Passage]:
 
 
 def grouped(passages: Sequence[Passage], characters: int) -> list[list[Passage]]:
-    """The passages in their order, each group with no more than so many characters but for one
-    passage that is longer."""
+    """The passages in their order, in groups of no more than so many characters, if possible."""
     groups: list[list[Passage]] = []
     room = 0
     for passage in passages:

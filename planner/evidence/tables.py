@@ -1,7 +1,6 @@
 """Results that are lists of records, as tables that SQL can query. A small model writes a query
 better than it counts, adds up, or picks the largest of many (docs/experiments.md, "Lists as
-tables").
-"""
+tables")."""
 
 import json
 import re
@@ -23,7 +22,7 @@ Value = str | float | None
 MAX_COLUMNS = 40
 MAX_NAME_CHARS = 60
 MAX_VALUES = 5
-"""A column with so many different values, or fewer, is shown with all of them."""
+"""A column with no more different values is shown with all of them."""
 MAX_VALUE_CHARS = 40
 """Characters of a value that is shown."""
 MIN_KIND_CHARS = 3
@@ -64,7 +63,7 @@ class Table:
 
     @property
     def definition(self) -> str:
-        """Its statement in SQL, with values of its columns: a condition has to fit them."""
+        """Its statement in SQL, with values of its columns, which conditions have to fit."""
         return f"CREATE TABLE {self.name} ({', '.join(map(_shown, self.columns))})"
 
 
@@ -95,8 +94,8 @@ def of_records(name: str, records: Sequence[Mapping[str, Any]]) -> Table | None:
 
 
 def _flat(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Value]]:
-    """The values of records by their names; those of an object within one of them one by one, under
-    their own names where no other value of any record has it."""
+    """The values of records by their names; those of an inner object one by one, under names of
+    their own where these are free."""
     rows = [[*_leaves(record)] for record in records]
     paths = {(name.lower(), path) for values in rows for name, path, _ in values}
     shared = Counter(name for name, _ in paths)
@@ -110,8 +109,7 @@ def _flat(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Value]]:
 
 
 def _leaves(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str, Any]]:
-    """The values of a record and of the objects within it, each with its name and with all names
-    that lead to it."""
+    """The values of a record and of the objects within it, each with its name and its path."""
     for key, value in record.items():
         if isinstance(value, dict) and value:
             yield from _leaves(value, f"{before}{key}_")
@@ -162,8 +160,7 @@ def _scalar(value: Any) -> Value:
 
 
 def _column(name: str, values: Sequence[Value]) -> Column:
-    """A column of numbers, or of yes and no, if all of its values are, the missing ones aside; of
-    texts otherwise."""
+    """A column of numbers, or of yes and no, if all its values are so or missing; else of texts."""
     texts = [None if each is None else whole(str(each)) for each in values]
     said = [each for each in texts if each and each.strip().lower() not in _MISSING]
     if said and all(each.lower() in FLAGS for each in said):
@@ -193,8 +190,7 @@ def _numbers(texts: Sequence[str]) -> dict[str, float]:
 
 
 def kinds(column: Column) -> set[str]:
-    """The values of a column, one by one where they are lists, if some of them repeat, and not all:
-    a condition on these would leave out nothing."""
+    """The values of a column, those of lists one by one, if some repeat and some differ."""
     values = [each for each in column.values if isinstance(each, str)]
     if len({*values}) == len(values) or {*column.values} == {*values[:1]}:
         return set()
@@ -204,8 +200,7 @@ def kinds(column: Column) -> set[str]:
 
 
 def _shown(column: Column) -> str:
-    """The column with its values if there are few, or with one of them: `state TEXT /* 'open',
-    'closed' */`."""
+    """The column with its few values, or one of many: `state TEXT /* 'open', 'closed' */`."""
     values = few(column) or _values(column)[:1]
     if column.type == "BOOLEAN" or not values:
         return f"{column.name} {column.type}"

@@ -23,8 +23,7 @@ MAX_SHOWN = 30
 REQUEST_TOOLS = 8
 """Tools of a larger pool offered for a request, besides those it names."""
 STEP_TOOLS = 5
-"""Its tools offered for a step, besides those its objective names, and for the words of a search.
-"""
+"""Its tools offered for a step, besides those its objective names, or for a search."""
 NAME_WEIGHT = 3
 """A word of a tool's name counts as often as so many words of its description."""
 MAX_LIFT = 0.5
@@ -34,8 +33,7 @@ MAX_COMPARED = 64
 MAX_COMPARED_CHARS = 600
 """Characters of each that are."""
 ALIKE_WEIGHT = 0.8
-"""The exponent of the factor for the score of a tool that is one standard deviation closer to the
-query in meaning than the tools compared with it."""
+"""As in `planner.evidence.ranking`."""
 HALF_LIFT = 10
 """The priority that is lifted half as much."""
 
@@ -51,16 +49,15 @@ class Ranking:
         self._encoder = encoder
 
     async def for_request(self, request: RunRequest) -> list[str]:
-        """The names offered from the start: all of a small pool. Else those that the request
-        names, and the best for it."""
+        """The names offered from the start: all of a small pool; else those that the request names,
+        and the best for it."""
         if shown_whole(self.tools):
             return [tool.name for tool in self.tools]
         query = f"{request.tool or ''} {request.prompt}"
         return self._offered(query, await self._scores(query), REQUEST_TOOLS)
 
     async def for_step(self, objective: str) -> list[str]:
-        """The names a step needs: those its objective names, and the best for it; none of a pool
-        that is shown whole."""
+        """The names that a step brings in: those its objective names, and the best for it."""
         if shown_whole(self.tools):
             return []
         return self._offered(objective, await self._scores(objective), STEP_TOOLS)
@@ -71,8 +68,7 @@ class Ranking:
         return await self.likeliest(query, others, STEP_TOOLS) if others else []
 
     def for_hint(self, hint: str) -> list[str]:
-        """The names that a hint brings, as for a step, but by their words alone: a hint is taken in
-        the moment it is read."""
+        """The names that a hint brings in, by their words alone: it is taken without waiting."""
         if shown_whole(self.tools):
             return []
         return self._offered(hint, self._index.scores(words(hint)), STEP_TOOLS)
@@ -89,8 +85,7 @@ class Ranking:
         return [tool.name for tool in self._best_first(scores) if tool.name in matched][:most]
 
     async def _scores(self, query: str) -> list[float]:
-        """How well each tool matches. Of those that share words with the query, what is closer to
-        it in meaning than the others counts more."""
+        """How well each tool matches, by its words and then by its meaning."""
         scores = self._index.scores(words(query))
         order = sorted(range(len(scores)), key=lambda number: -scores[number])
         compared = [number for number in order[:MAX_COMPARED] if scores[number] > 0]
@@ -123,7 +118,6 @@ class Ranking:
 
 
 def shown_whole(tools: Sequence[ToolSpec]) -> bool:
-    """Whether a pool is small enough to be shown whole."""
     return len(tools) <= MAX_SHOWN
 
 

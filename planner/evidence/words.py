@@ -18,13 +18,12 @@ _UNSPACED = re.compile(f"[{_SCRIPTS}]+")
 _CASELESS = "".join(
     each for each in map(chr, range(0x590, 0x10A0)) if each.isalpha() and not _UNSPACED.match(each)
 )
-"""Letters of Hebrew, Arabic and Indic scripts: some words, such as "and", stand right before a name
-there, or with a hyphen between."""
+"""Letters of Hebrew, Arabic and Indic scripts, where words such as "and" stand right before a name,
+or with a hyphen between."""
 INTO_NAME = rf"(?<=[{_SCRIPTS}{_CASELESS}])(?=[A-Za-z0-9_])"
 OUT_OF_NAME = rf"(?<=[A-Za-z0-9_])(?=[{_SCRIPTS}{_CASELESS}])"
 _BESIDE = re.compile(rf"{INTO_NAME}|{OUT_OF_NAME}|(?<=[{_CASELESS}]-)(?=[A-Za-z])")
-"""Between a word in one of these scripts and a name or number right beside it. These sets take a
-while to compile."""
+"""Between a word in one of these scripts and a name or number right beside it."""
 BETWEEN = "\u2060"
 """A sign without width, which no letter is."""
 LETTER = rf"[^\W{_SCRIPTS}]"
@@ -36,8 +35,8 @@ _MARKS = "\u200c\u200d" + "".join(
 )
 """What a letter may have above, below or beside it, such as most vowels of Hindi."""
 _QUESTION_MARK = re.compile(rf"\?(?!\.?{LETTER})|[？؟\u037e՞፧]|(?<=[\u0370-\u03ff\u1f00-\u1fff]);")
-"""Those of most scripts; Greek has that of a semicolon. One right before a letter stands in code or
-in an address."""
+"""Those of most scripts; that of Greek looks like a semicolon. One right before a letter stands in
+code or in an address."""
 _PLAIN = rf"(?:(?:[^\W_{_SCRIPTS}{_CASELESS}]+[{_MARKS}]*)+|(?:[{_CASELESS}]+[{_MARKS}]*)+)"
 TOKEN = re.compile(rf"{_UNSPACED.pattern}|(?<!_)_*{_PLAIN}(?:_+{_PLAIN})*_*")
 _CASED = range(0x530)
@@ -56,8 +55,7 @@ _MARKED = re.compile(
     r"|\b([^\W\d]\w*)\(|(?<=[)\]])\.([^\W\d]\w*)"
 )
 SHORT = 3
-"""Characters of a word in a script other than the Latin one, or of the beginning of a word, that
-tell something."""
+"""Characters of a word's beginning, or of a word that is not in Latin letters, that tell much."""
 LONG = 4
 """Characters of a word that tells what a text is about; shorter ones are like "the"."""
 _english = Stemmer.Stemmer("english")
@@ -89,19 +87,16 @@ def is_unspaced(token: str) -> bool:
 
 @lru_cache(maxsize=64)
 def apart(text: str) -> str:
-    """The text with `BETWEEN` between a name or number and a word right beside it in a script
-    without capitals."""
+    """The text with `BETWEEN` between a name or number and a word of another script beside it."""
     return text if text.isascii() else _BESIDE.sub(BETWEEN, text)
 
 
 def tokens(text: str) -> list[str]:
-    """The words and names of a text as they are spelled."""
     return TOKEN.findall(text)
 
 
 def only_in(text: str, other: str) -> set[str]:
-    """The words and names, as they are spelled, that a text has and another one has not. A number
-    is none: it may stand for anything."""
+    """The words and names, as they are spelled, that a text has and another one has not."""
     return {each for each in {*tokens(text)} - {*tokens(other)} if not each.isdigit()}
 
 
@@ -111,15 +106,14 @@ def parts(text: str) -> list[str]:
 
 
 def words(text: str) -> Iterator[str]:
-    """The words of a text, lower case and stemmed. A name of several words (`maxRetries`,
-    `max_retries`) counts as a whole and by its parts."""
+    """The words of a text, lower case and stemmed; of `maxRetries` also the whole."""
     for token in TOKEN.findall(text):
         yield from _words(token)
 
 
 def beginning(stem: str, token: str) -> str:
-    """A stem as far as it stands in the token: `retri` stands in no text, `retr` in all that have
-    `retry` or `retries`. The token itself where that is next to nothing."""
+    """A stem as far as it stands in the token, for a search: `retr`, and not `retri`, of `retry`
+    and `retries`. The token itself where that is next to nothing."""
     found = stem
     while found not in token.lower():
         found = found[:-1]
@@ -127,9 +121,8 @@ def beginning(stem: str, token: str) -> str:
 
 
 def long_words(text: str, least: int = LONG) -> Iterator[str]:
-    """The words of a text that have at least so many characters. One in another script than the
-    Latin one tells as much with fewer, as a syllable of Vietnamese does; in one without spaces it
-    does however short it is."""
+    """The words of a text that have so many characters at `least`; in other scripts than the Latin
+    one, and with the marks of Vietnamese, fewer tell as much, and without spaces any number."""
     for word in words(text):
         if _UNSPACED.match(word) or len(word) >= (least if _LATIN.fullmatch(word) else SHORT):
             yield word
@@ -144,13 +137,12 @@ def says(text: str, name: str) -> bool:
 
 
 def asks(text: str) -> bool:
-    """Whether a text has a question mark."""
     return _QUESTION_MARK.search(text) is not None
 
 
 def named(text: str) -> set[str]:
-    """The names in a text: what is spelled as names in code are, or stands as one does: quoted,
-    called, or behind a dot (`every(2).day`)."""
+    """The names in a text: what is spelled as names in code are, or quoted, called, or behind the
+    dot of `every(2).day`."""
     marked = {name for groups in _MARKED.findall(apart(text)) for name in groups if name}
     return marked | {each for each in tokens(text) if is_name(each)}
 

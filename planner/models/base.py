@@ -1,10 +1,8 @@
-"""The model as the planner sees it: one `chat` call on explicit messages under a JSON Schema.
-
-A tool result reaches the model only as a message of the list given here.
-"""
+"""The model as the planner sees it: one `chat` call on explicit messages under a JSON Schema."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from os.path import commonprefix
@@ -13,6 +11,7 @@ from typing import Any, Literal, Protocol, TypedDict
 import anyio
 from pydantic import BaseModel
 
+from planner.errors import ContextExceeded, ModelError
 from planner.models.encoder import Encoder
 from planner.text import json_of
 
@@ -36,13 +35,16 @@ class ChatRequest:
     enough: Callable[[str], bool] | None = None
     """Whether the text so far is enough: the reply then ends there."""
     until: float = inf
-    """When a reply that has begun ends as it is, in seconds of the event loop's clock."""
+    """When a reply that has begun ends as it is, in seconds of the event loop's clock. Such a reply
+    may say less than all: it also ends where the server breaks off."""
 
 
 class Reply(BaseModel, frozen=True):
     text: str
     finish: Literal["stop", "length", "ended"] = "stop"
-    """`ended`: by `enough` or `until` of the request."""
+    """`ended`: by `enough` or `until` of the request, or by a fault."""
+    fault: str = ""
+    """What the server broke it off with."""
     prompt_tokens: int
     """The whole prompt, including the part from the prefix cache."""
     cached_tokens: int = 0
@@ -67,8 +69,21 @@ class Written:
         self._begun = time.monotonic()
         self._first: float | None = None
         self.is_enough = False
-        self.in_time = anyio.CancelScope()
-        """Around what receives it: ends in time what has begun, though the server may be silent."""
+        self.fault = ""
+        self._in_time = anyio.CancelScope()
+
+    @contextmanager
+    def received(self) -> Iterator[None]:
+        """Around what receives it: a reply that has begun ends in time, even of a silent server,
+        and is kept as it is where the server breaks off."""
+        with self._in_time:
+            try:
+                yield
+            except ModelError as error:
+                too_long = isinstance(error, ContextExceeded)
+                if too_long or self._request.until == inf or not self.text.strip():
+                    raise
+                self.fault = str(error)
 
     def add(self, text: str | None, thought: str | None) -> None:
         if thought:
@@ -77,7 +92,7 @@ class Written:
             self._first = self._first or time.monotonic()
         if text:
             self._text.append(text)
-            self.in_time.deadline = self._request.until
+            self._in_time.deadline = self._request.until
             if self._request.on_text is not None:
                 self._request.on_text(text)
             if self._request.enough is not None:
@@ -85,8 +100,8 @@ class Written:
 
     @property
     def ended(self) -> bool:
-        """Whether it was enough, or its time was over."""
-        return self.is_enough or self.in_time.cancelled_caught
+        """Whether it was enough, its time was over, or the server broke off."""
+        return self.is_enough or self._in_time.cancelled_caught or bool(self.fault)
 
     @property
     def pieces(self) -> int:
@@ -108,16 +123,15 @@ class Written:
 
     @property
     def text(self) -> str:
-        """The text. Some servers hold the thoughts to the schema, and end with them: an object
-        there is the reply."""
+        """The text, or else an object that was thought: some servers hold thoughts to a schema."""
         said = "".join(self._text)
         if self._request.schema is None or said.strip():
             return said
         return self.thought if isinstance(json_of(self.thought), dict) else said
 
     def thinking_tokens(self, generated: int, cut: bool) -> int:
-        """The part of so many generated tokens that was thought. Some servers leave thoughts out: a
-        reply that was cut off before it began was thought as a whole."""
+        """The part of so many generated tokens that was thought: all of a reply that was cut off
+        before it began, since some servers leave thoughts out."""
         said, thoughts = self.text, self.thought
         thought = len(thoughts) if said != thoughts else 0
         if not said:
@@ -126,15 +140,14 @@ class Written:
 
 
 class PromptBefore:
-    """The last prompt of a model, and its reply. The part that the next prompt shares with it, from
-    the beginning, is not computed again."""
+    """The last prompt of a model, and its reply, which the server need not compute again where the
+    next prompt begins so."""
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
 
     def covers(self, messages: Sequence[Message]) -> float:
-        """The share of a prompt's characters that it has in common with the one before, from the
-        beginning."""
+        """The share of a prompt's characters with which the one before begins, too."""
         covered = 0
         for mine, before in zip(messages, self._messages, strict=False):
             if mine["role"] != before["role"]:
@@ -156,8 +169,8 @@ class PromptBefore:
         cached_tokens: int | None,
         **cost: Any,
     ) -> Reply:
-        """The reply to a prompt, which is remembered. Counts that the server did not report are
-        estimated: four characters a token, and what the prompt before covers was cached."""
+        """The reply to a prompt, which is remembered. Missing counts are estimated: four characters
+        a token, and what the prompt before covers was cached."""
         if prompt_tokens is None:
             prompt_tokens = sum(len(message["content"]) for message in messages) // 4
         covered = round(self.covers(messages) * prompt_tokens)
@@ -194,7 +207,7 @@ class ChatModel(Protocol):
 
 
 class ModelAround:
-    """A model that wraps another one: what its subclass does not override is the other one's."""
+    """A model that wraps another one; its subclasses override a part of that one's methods."""
 
     def __init__(self, model: ChatModel) -> None:
         self.model = model

@@ -1,8 +1,7 @@
 """`EmbeddedModel`: a small model on llama.cpp without Ollama, in a worker process of its own.
 
-The worker (`planner.models.embedded_worker`) runs llama.cpp's HTTP server on a loopback port behind
-a random key; it speaks the OpenAI chat API. A crash of native code ends the worker, never this
-process; the worker ends with this process, even with a killed one.
+The worker (`planner.models.embedded_worker`) speaks the OpenAI chat API on a loopback port, behind
+a random key. If native code crashes, it is the worker that ends; and it ends with this process.
 """
 
 import json
@@ -110,19 +109,12 @@ class EmbeddedModel:
         self._worker: _Worker | None = None
 
     async def load(self) -> None:
-        """Start the worker and load the model, if that has not happened yet.
-
-        Raises `ModelUnavailable` if the weights cannot be had or the worker does not come up.
-        """
+        """Start the worker and load the model, if need be. Raises `ModelUnavailable`."""
         async with self._lock:
             await self._running()
 
     async def chat(self, request: ChatRequest) -> Reply:
-        """Ask once, at temperature 0; see `ChatModel.chat`.
-
-        A reply cut off by the end of the context window has `finish` "length", like one cut off by
-        `max_tokens`.
-        """
+        """Ask once, at temperature 0; see `ChatModel.chat`."""
 
         def told(text: str) -> None:
             self.doing = "is writing"

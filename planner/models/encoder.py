@@ -1,8 +1,7 @@
 """How close texts are to a question in meaning, by a small sentence encoder on this machine.
 
-The encoder is all-MiniLM-L6-v2 (Reimers and Gurevych, Sentence-BERT, 2019) with 8-bit weights. It
-gives a text a vector, and vectors of texts that mean the same point the same way, also where they
-share no word. Its vocabulary is BERT's (`vocabulary.txt`); both are under Apache 2.0.
+The encoder is all-MiniLM-L6-v2 (Reimers and Gurevych, Sentence-BERT, 2019) with 8-bit weights. Its
+vocabulary is BERT's (`vocabulary.txt`); both are under Apache 2.0.
 """
 
 import hashlib

@@ -38,9 +38,9 @@ _TOKENS_PER_WORD = 0.8
 
 
 def client_options(url: str, gap_seconds: float) -> dict[str, Any]:
-    """The options of every client of a model server. `gap_seconds` limits the silence within a
-    call. A server on this machine is reached directly, never through a proxy, and no authority
-    signs for its name: reading their certificates takes longer than a call."""
+    """The options of every client of a model server; `gap_seconds` limits the silence within a
+    call. A server on this machine is reached without a proxy, and without the authorities'
+    certificates: reading them takes longer than a call."""
     local = is_loopback(httpx.URL(url).host)
     return {
         "timeout": httpx.Timeout(gap_seconds, connect=CONNECT_SECONDS, pool=None),
@@ -142,9 +142,8 @@ class ServerClient:
     async def reply_lines(
         self, response: httpx.Response, name: str, max_tokens: int
     ) -> AsyncGenerator[bytes]:
-        """The lines of a reply of this model, as they arrive. Not httpx's, which also end at U+0085
-        and U+2028: a JSON string may contain these. Raises `ModelError` for a reply that does not
-        end when it has as many tokens as it was to have."""
+        """The lines of a reply as they arrive; httpx's also end at U+0085 and U+2028, which JSON
+        may contain. Raises `ModelError` for a reply that is longer than it was to be."""
         room, rest = RECORD_BYTES * (max_tokens + SPARE_RECORDS), b""
         async for chunk in response.aiter_bytes():
             room -= len(chunk)

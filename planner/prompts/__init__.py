@@ -1,16 +1,16 @@
 """The prompts: texts as files beside this one, filled in from the run's state (`texts`).
 
-Everything is rendered from the state, and what is rendered only grows within a step: a model
-server keeps the longest common prefix of two prompts, so nothing that changes stands before
-something that stays. All roles share the messages up to their last one. Where it would outgrow the
-context, the past is put in short (`ContextCompressed`) and it grows on from there. Rewriting a file
-and planning an action begin with system prompts of their own.
+Nothing that changes stands before something that stays, since a model server keeps the longest
+common prefix of two prompts. All roles share the messages up to their last one. A prompt only
+grows, until it would outgrow the context and the past is put in short (`ContextCompressed`).
+Rewriting a file and planning an action have system prompts of their own.
 """
 
 import math
 from collections.abc import Hashable, Sequence
 
 from planner.actions import actions, attempts
+from planner.checks.schemas import closed
 from planner.events import ALONE, TRIES, ModelCalled, Role
 from planner.evidence import context
 from planner.evidence.selection import likeliest
@@ -43,8 +43,7 @@ OUTCOMES = {
     Outcome.TIMEOUT: "nothing in time",
 }
 RESULT_CHARACTERS = 1800
-"""Characters of one tool result in a prompt: some 500 tokens, 15 s for a 1.5B model on two
-cores."""
+"""Characters of a tool result: some 500 tokens, 15 s for a 1.5B model on two cores."""
 BEFORE_ACTING: Sequence[Role] = ("brief", "files", "example")
 """What is asked of an action before it is planned, on the prompt that reads the request."""
 PAST_RESULTS = 4
@@ -62,8 +61,8 @@ class Prompts:
         """Results as they stand in prompts, by all that they depend on."""
 
     def conversation(self, state: RunState, question: str, role: Role = "decide") -> list[Message]:
-        """Everything so far, and a question. It stands with the newest result if nothing was asked
-        about that yet. A result is read `again` as if nothing had been said of it."""
+        """Everything so far, and a question, which stands with the newest result if nothing was
+        asked about that yet. A result is read `again` as if nothing had been said of it."""
         if role == "rewrite":  # what the run's own prompt says of JSON and searches is in the way
             own: Message = {"role": "system", "content": fill("system_rewrite")}
             return harmless([own, user(question)])
@@ -122,16 +121,15 @@ class Prompts:
 
     @staticmethod
     def _left_out(state: RunState, iteration: Iteration, call: ModelCalled, role: Role) -> bool:
-        """Whether a question and its reply do not stand in the prompt: for another reading those
-        about the newest result, and tries at an answer from passages when there are newer ones."""
+        """Whether a question and its reply do not stand in the prompt: those about the newest
+        result in another reading of it, and tries at an answer from older passages."""
         if iteration is state.shown_iterations[-1]:
             return role == "again" or (role == "answer" and call.role in TRIES)
         superseded = iteration.gathered and iteration.part == len(state.parts) - 1
         return bool(superseded) and call.role in TRIES
 
     def _past(self, state: RunState) -> list[Message]:
-        """The past in short: completed steps and calls of the next one, a line each, and what that
-        step is, since the decision on it is no longer shown."""
+        """The past in short: completed steps and the calls of the next one, and that step."""
         shown = {each.number for each in state.shown_iterations}
         hinted = [each for each in state.steered if each.shown and each.iteration not in shown]
         said = [user(self._hints(hinted))] if hinted else []
@@ -150,7 +148,10 @@ class Prompts:
         if steps:
             messages.append(user(fill("past_steps", steps="\n".join(lines[: len(steps)]))))
         for step in state.steps[len(state.steps_in_short) :][:1]:
-            messages.append(user(_current(step)))
+            later_steps = fenced("; ".join(step.later_steps)) or "none"
+            objective = fenced(step.objective)
+            text = fill("current", number=step.number, objective=objective, later_steps=later_steps)
+            messages.append(user(text))
         if calls:
             messages.append(user(fill("past_calls", calls="\n".join(lines[len(steps) :]))))
         return messages + said
@@ -170,23 +171,18 @@ class Prompts:
             name=context.SEE_MORE,
             upstream="",  # the planner's own
             description="Shows more lines of a result that was cut.",
-            input_schema={
-                "type": "object",
-                "properties": {
-                    "from_line": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "description": "The line to go on from, as the cut result says at its end.",
-                    },
-                    "iteration": {
-                        "type": "integer",
-                        "enum": list(cut),
-                        "description": "Whose result it is, as it says there.",
-                    },
+            input_schema=closed(
+                from_line={
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "The line to go on from, as the cut result says at its end.",
                 },
-                "required": ["from_line", "iteration"],
-                "additionalProperties": False,
-            },
+                iteration={
+                    "type": "integer",
+                    "enum": list(cut),
+                    "description": "Whose result it is, as it says there.",
+                },
+            ),
             safety=Safety.READ_ONLY,
         )
 
@@ -223,8 +219,7 @@ class Prompts:
         return fill("request", known=joined(tools, before), prompt=opens.request.prompt)
 
     def _step_tools(self, step: Step) -> list[Message]:
-        """The tools that a step brought in. The message stays, before the step's own, when the
-        step is completed, so that the next prompt begins with the same."""
+        """The tools that a step brought in; the message stays when the step is completed."""
         listed = self._listed(f"step {step.number}", step.offered)
         return [user(listed)] if listed else []
 
@@ -233,7 +228,7 @@ class Prompts:
         return fill("tools_listed", purpose=purpose, tools=tools) if tools else ""
 
     def _result(self, state: RunState, iteration: Iteration, said: str, role: Role) -> str:
-        """The result of a call, with its arguments unless `said`, the reply before, has them. The
+        """The result of a call, with its arguments unless the reply before (`said`) has them. The
         first answer is read from the likeliest passages alone."""
         if iteration.gathered:
             passages = iteration.gathered.passages
@@ -273,12 +268,3 @@ def _nothing(state: RunState, iteration: Iteration) -> str:
     if any(each.gathered and each.gathered.passages for each in earlier):
         return "(nothing besides what is shown above)"
     return "(nothing was found)"
-
-
-def _current(step: Step) -> str:
-    return fill(
-        "current",
-        number=step.number,
-        objective=fenced(step.objective),
-        later_steps=fenced("; ".join(step.later_steps)) or "none",
-    )

@@ -24,8 +24,7 @@ from planner.state import RunState
 from planner.tools import ToolSpec
 
 MAX_SHOWN_SCHEMA_CHARS = 2000
-"""Characters of a reply's schema, where it is shown; with the arguments of many tools in it, it is
-longer than what it would correct."""
+"""Characters of a reply's schema, where it is shown; one with many tools' arguments is too long."""
 MAX_REQUEST_CHARS = 500
 """Characters of a request where it is said once more."""
 RECENT = timedelta(days=60)
@@ -35,8 +34,7 @@ MAX_FILE_GLIMPSE_CHARS = 350
 
 
 def asked(question: str, state: RunState, **values: str) -> str:
-    """A question, by the name of its text beside this module, with the request and these values in
-    it."""
+    """The question of this name, with the request and these values in it."""
     return fill(question, prompt=short_request(state), **values)
 
 
@@ -49,8 +47,7 @@ def select(state: RunState) -> str:
 
 
 def _asked_first(state: RunState, question: str) -> str:
-    """The first question about a request. The first request of a run comes before it; any later one
-    is part of it."""
+    """The first question about a request, with the request if it does not open the prompt."""
     if state.part is state.opens:
         return question
     return joined(asked("next_request", state), question)
@@ -63,12 +60,11 @@ def select_for_step(objective: str, tools: Sequence[str]) -> str:
 def select_to_find(
     state: RunState, tool: str, missing: Sequence[str], likely: Sequence[str]
 ) -> str:
-    said = fenced(", ".join(missing))
     return asked(
         "select_to_find",
         state,
         needs=tool,
-        missing=said,
+        missing=fenced(", ".join(missing)),
         likeliest=f" The likeliest: {', '.join(likely)}." if likely else "",
     )
 
@@ -89,7 +85,7 @@ def arguments(state: RunState, tool: ToolSpec, prompt: str, problem: str | None 
 
 def _today(state: RunState) -> str:
     """The day on which the run began, unless the user names a year, or the dates that were seen are
-    of another time: they tell more of when things are."""
+    of another time."""
     if state.started is None or YEAR.search(state.user_words):
         return ""
     today = date.fromtimestamp(state.started.at)
@@ -100,8 +96,7 @@ def _today(state: RunState) -> str:
 def sql(state: RunState, tables: Sequence[str], problem: str) -> str:
     defined = fenced("\n".join(tables))
     wrong = fill("sql_again", problem=fenced(problem)) if problem else ""
-    question = asked("ask_sql", state, tables=defined)
-    return joined(question, wrong)
+    return joined(asked("ask_sql", state, tables=defined), wrong)
 
 
 def answer(state: RunState) -> str:
@@ -129,8 +124,7 @@ def edit_call(tool: ToolSpec) -> str:
 
 def on_passages(question: str, state: RunState, passages: Sequence[Passage]) -> str:
     """A question on these passages alone."""
-    shown = fenced("\n\n".join(map(passage, passages)))
-    return asked(question, state, passages=shown)
+    return asked(question, state, passages=fenced("\n\n".join(map(passage, passages))))
 
 
 def repair(state: RunState, problem: str) -> str:
@@ -177,7 +171,7 @@ def once_more(question: str, problem: str, schema: dict[str, Any]) -> str:
 
 
 def short_request(state: RunState) -> str:
-    """The request once more, short: small models answer what they read last. A later request of the
-    run is shown nowhere else, and so here as a whole."""
+    """The request once more, short, since small models answer what they read last. A later request
+    of the run is shown here only, as a whole."""
     prompt = state.question
     return in_short(prompt, MAX_REQUEST_CHARS) if state.part is state.opens else prompt

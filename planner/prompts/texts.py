@@ -1,6 +1,5 @@
 """How texts stand in prompts: the files beside this one filled in, tools and passages in lines, and
-what strangers write made harmless.
-"""
+what strangers write made harmless."""
 
 import json
 import re
@@ -40,13 +39,12 @@ def compact(value: Any) -> str:
 
 
 def signature(tool: ToolSpec) -> str:
-    """`path, pattern, limit?`: the parameters in the schema's order, optional ones marked."""
+    """`path, pattern, limit?`: the parameters, optional ones marked."""
     return ", ".join(name if name in tool.required else f"{name}?" for name in tool.parameters)
 
 
 def parameters(tool: ToolSpec) -> str:
-    """One line for each parameter: its name, its type, and the first sentence on it, within
-    bounds."""
+    """One line for each parameter: its name, its type, and the first sentence on it."""
     lines = []
     for name, schema in tool.parameters.items():
         kind = schema.get("type", "")
@@ -68,8 +66,8 @@ def one_line(text: str, longest: int = 160) -> str:
 
 
 def in_short(text: str, longest: int = MAX_QUERY_CHARS) -> str:
-    """A request on one line, at most `longest` characters: without its shortest sentences if it is
-    longer, such as a greeting. A question stays longest: it may be about a long text."""
+    """A request on one line; without its shortest sentences, such as a greeting, if it is longer
+    than `longest`. Questions stay longest: they may be about a long text."""
     if len(whole := flat(text)) <= longest:
         return whole
     left = dict(enumerate(flat(each) for line in sentences_in(text) for each in line))
@@ -110,7 +108,6 @@ def fenced(text: str) -> str:
 _TURN = re.compile(r"<(?=[|｜][\w▁]{1,40}[|｜]>|(?:start|end)_of_turn>|/?s>)|\[(?=/?INST\])")
 """What begins a token that chat templates separate messages with: of ChatML and Llama (`<|…|>`),
 DeepSeek, Gemma, Mistral and Llama 2. Model servers read them within a message's text too."""
-
 _HARMLESS = {"<": "‹", "[": "［"}
 """What stands for it."""
 
@@ -141,8 +138,7 @@ def passage(each: Passage) -> str:
 
 
 def without_notes(answer: str, passages: Sequence[Passage]) -> str:
-    """The answer, without what stands in brackets behind the place of a passage: asked for a file,
-    small models copy the whole line."""
+    """The answer without the brackets behind passages' places, which small models copy."""
     for note in {re.escape(note) for each in passages if (note := each.relation or each.inside)}:
         answer = re.sub(rf"(:\d+(?:-\d+)?) \({note}[^()\n]*\)", r"\1", answer)
     return answer

@@ -1,16 +1,14 @@
 """Who may run what: policies, the questions to a person, and the gate before the pool.
 
-A call whose tool is not read-only is decided on by the strictest of what the operator's file, the
-run and the tool's class say. Where that is `ask`, the run stands still at the call, and every view
-of the run whose client can ask puts the question to its person: over `elicitation/create` up to the
-protocol of 2025-11-25, as an `InputRequiredResult` since 2026-07-28. The first answer counts; no
-answer in time, and no way to ask, mean no.
+A call of a tool that is not read-only is decided on by the stricter of the tool's policy and the
+run's. If that is `ask`, the run waits at the call, and every view whose client can ask puts the
+question to its person: over `elicitation/create` up to the protocol of 2025-11-25, as an
+`InputRequiredResult` since 2026-07-28. The first answer counts; without one in time it is a no.
 
-Exactly what was approved runs: an approval is valid for one call of this tool of this upstream
-with these arguments, and the gate stops every other call, whatever the planner does. An answer
-from another process names the call by the recorded digest (`Approvals.sealed`). The SDK seals the
-state that a client of 2026-07-28 sends back (AES-256-GCM; bound to the tool, its arguments, the
-server and the caller, if known; it expires), and its ticket is valid for one answer.
+Exactly what was approved runs: an approval is valid for one call of this tool with these arguments,
+and the gate stops every other call, whatever the planner does. An answer from another process names
+the call by its digest (`Approvals.sealed`). The SDK seals the state that a client of 2026-07-28
+sends back (AES-256-GCM; it is bound to the call and the caller, and expires).
 """
 
 import hmac
@@ -60,7 +58,7 @@ LATE_SECONDS = 600.0
 """How long after a question was closed a client may still bring an answer, and find its run."""
 MAX_PROMPT_CHARS = 200
 MAX_WHY_CHARS = 200
-"""Of what a client says where it could not ask."""
+"""Of the reason why a client could not ask."""
 SECRET_LOST = (
     "its arguments hold a secret, which the run's record does not contain; give the secret again, "
     "in another step or a new run"
@@ -149,7 +147,6 @@ class Approvals:
 
     def __init__(self, run_id: str, request: RunRequest, state: RunState, timeout_s: float) -> None:
         self.timeout_s = timeout_s
-        """How long a question waits for its answer."""
         self.turn = anyio.Lock()
         """Held by an upstream's question as long as it waits."""
         self.can_ask = False
@@ -179,22 +176,15 @@ class Approvals:
         return self._question if open_ else None
 
     def sealed(self, asked: ApprovalAsked) -> ApprovalAsked:
-        """A call that is about to be asked for, with the digest that its answer is bound to.
-
-        The digest is an HMAC of the call with its true arguments. In the record, in every command
-        and on every screen of another process, a secret among these is redacted, while the digest
-        stands beside it. So its key is this process's own and written nowhere: with a plain hash,
-        or with the key at hand, a short secret could be found by trying.
-        """
-        return asked.model_copy(update={"digest": self._digest(asked)})
-
-    def _digest(self, asked: ApprovalAsked) -> str:
+        """A call that is about to be asked for, with the digest that its answer is bound to: an
+        HMAC whose key is written nowhere. It stands beside the call in records and on screens,
+        which hide a secret of the call, and a plain hash could be tried for it."""
         call = [self._run_id, asked.iteration, asked.upstream, asked.tool, asked.arguments]
-        return hmac.digest(self._key, json.dumps(call, sort_keys=True).encode(), "sha256").hex()
+        digest = hmac.digest(self._key, json.dumps(call, sort_keys=True).encode(), "sha256")
+        return asked.model_copy(update={"digest": digest.hex()})
 
     def lost(self, tool: ToolSpec, arguments: dict[str, Any]) -> bool:
-        """Whether this call has a secret that is not known any more, so that what was meant cannot
-        be made. The operator's own arguments are sent as they are."""
+        """Whether this call has a lost secret in the caller's arguments, and cannot be made."""
         written = {name: arguments[name] for name in arguments.keys() - tool.fixed_arguments.keys()}
         return self.secret_lost and HIDDEN in json.dumps(written)
 
@@ -221,8 +211,7 @@ class Approvals:
     def answer(
         self, question_id: str, ticket: str, responses: Mapping[str, InputResponse] | None
     ) -> None:
-        """Take the answer that a client sent back; a late one, or none, changes nothing. Raises
-        `RequestError` for a ticket that was used before."""
+        """Take a client's answer, if it is not late. Raises `RequestError` for a used ticket."""
         if ticket in self._used:
             raise RequestError(
                 "requestState: it was used for an answer before, and can be used once. Follow the "
@@ -298,8 +287,7 @@ class Approvals:
         return consent.waiting(self._run_id, self._state, self.timeout_s, question.opened)
 
     def decide_by_hand(self, digest: str, approve: bool, where: str) -> None:
-        """Apply a person's answer to the call that they were shown. Raises `RequestError` if the
-        run does not wait for it (any more)."""
+        """Apply a person's answer to the call they saw. Raises `RequestError` if it is decided."""
         approval = consent.consent(self.waiting, digest, approve, where)
         if question := self.question:
             question.close(approval)
@@ -324,8 +312,7 @@ class GuardedPool(PoolAround):
         self._changed = changed
 
     async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
-        """Call with the tool's present class and policy, which upstream and operator may have
-        changed."""
+        """Go by the tool's present class and policy: upstream and operator may have changed it."""
         if self._approvals.lost(tool, arguments):
             return failed_call(f"The call of {tool.name} was not made: {SECRET_LOST}.")
         name = (tool.upstream, tool.bare_name)

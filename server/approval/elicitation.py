@@ -1,9 +1,5 @@
-"""The forms that upstreams have a person fill in, as they are passed on.
-
-A form is rebuilt from the few primitive types that the protocol knows (2025-11-25, `Primitive
-SchemaDefinition`): nothing of an upstream's schema gets to a client that is not named here. Pure
-functions, no connection.
-"""
+"""The forms that upstreams have a person fill in, rebuilt from the primitive types of the protocol
+of 2025-11-25: nothing else of an upstream's schema gets to a client."""
 
 import math
 import re

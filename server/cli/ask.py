@@ -40,9 +40,8 @@ from server.views.report_text import conclusion
 Detail = Literal["quiet", "usual", "verbose"]
 """How much is shown beside the answer: nothing; progress; progress and the cost."""
 EXIT_CODES = {"answered": 0, "not_found": 0, "interrupted": 130, "running": 130}
-"""What a command that runs a question ends with, by the run's status; others are 1. An honest "not
-found" is an answer; 2 is for what cannot be run at all. "running": another server has taken the run
-over."""
+"""The exit status of a command that runs a question, by the run's status; others are 1, and 2 is
+for what cannot be run at all. A run that is "running" was taken over by another server."""
 REDRAW_SECONDS = 1.0
 """How often a run is drawn again while nothing happens in it."""
 
@@ -55,9 +54,8 @@ async def run_on_terminal(
     given: Sequence[str] = (),
     launcher: Launcher | None = None,
 ) -> int:
-    """Run a request, or go on with the interrupted run of this id, showing each event; returns the
-    process's exit status. On a terminal it asks for approval there. `given`: the options that going
-    on with it takes again."""
+    """Run a request, or continue the interrupted run of this id, and show each event; returns the
+    exit status. On a terminal it asks for approval. `given`: the options to continue with."""
     beside = Console(quiet=True) if detail == "quiet" else console
     # Loaded before upstreams start, because there may be no such run.
     begun = await load(journal_for(settings.runs), asked) if isinstance(asked, str) else asked
@@ -187,10 +185,9 @@ async def list_tools(settings: Settings, launcher: Launcher | None = None) -> in
 
 
 def accept_tools(settings: Settings, names: Sequence[str]) -> None:
-    """Print what the definitions of held tools change, and pin them where the name has their digest
-    with it (`docs@8f…`), so that nothing else is accepted than what was shown. A name is a tool's,
-    bare or as `upstream.tool`, or an upstream's, for all of it. Raises `ConfigError` for a name of
-    which nothing is held back, and for a digest of something else."""
+    """Print what changed in held tools, and accept it where the name has its digest (`docs@8f…`),
+    so that nothing is accepted unseen. A name is a tool's (bare or `upstream.tool`) or an
+    upstream's. Raises `ConfigError` if nothing of that name, or of that digest, is held back."""
     shown: list[str] = []
     pins = Pins()
     try:

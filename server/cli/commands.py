@@ -82,7 +82,6 @@ def main() -> None:
     # FastMCP reads `.env` where it is started: in the project, which is a stranger's folder.
     os.environ.setdefault("FASTMCP_ENV_FILE", os.devnull)
     os.environ.setdefault("FASTMCP_ENABLE_RICH_LOGGING", "false")
-    os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
     os.environ.setdefault("FASTMCP_LOG_LEVEL", "WARNING")
     # Its store would have its functions wrapped in type checks, a tenth of what a start takes.
     os.environ.setdefault("PY_KEY_VALUE_DISABLE_BEARTYPE", "true")
@@ -250,7 +249,7 @@ def serve(
                 "(planloom init --client NAME). To ask from here: planloom ask; to end: Ctrl-C.",
                 err=True,
             )
-        front = Front.open(project_folder(project, os.environ))
+        front = Front(project_folder(project, os.environ))
         settings = _settings(project, upstreams)
         _run_with_upstreams("server.cli.serve_stdio:serve_stdio", settings, front)
     else:
@@ -492,9 +491,8 @@ def _imported(command: str) -> Any:
 
 
 def _run(command: str | Callable[[], Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
-    """Run the command, a function by its place. SIGTERM, which `timeout` and service managers send,
-    ends it as Ctrl-C does: with what it has so far. Jobs that a script starts with `&` ignore
-    Ctrl-C, but not SIGTERM."""
+    """Run a command. SIGTERM, which `timeout` and service managers send, ends it as Ctrl-C does:
+    with what it has so far. A job that a script starts with `&` ignores Ctrl-C, not SIGTERM."""
     import anyio
 
     function = _imported(command) if isinstance(command, str) else command

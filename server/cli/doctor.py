@@ -94,8 +94,7 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
 
 
 def do_without(upstream: str, settings: Settings) -> str:
-    """How to fix an upstream or turn it off. The shipped file is not for editing: an upgrade
-    replaces it."""
+    """How to fix an upstream or turn it off. An upgrade replaces the shipped file."""
     if settings.source == shipped_file():
         return (
             f"Correct it, or write an upstreams file of your own (planloom init) and set "

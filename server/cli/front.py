@@ -1,9 +1,8 @@
 """The standard input and output of a server that is still being imported.
 
-A thread reads the input from the start and answers what opens a connection
-(`server.mcp.handshake`). Everything is passed on to the server, whose own answers to that are left
-out, since the client has them. What anybody else prints goes to standard error, and a host that is
-gone is only the end of the input.
+A thread reads the input and answers what opens a connection (`server.mcp.handshake`). Everything is
+passed on to the server, whose own answers to that are left out. What anybody else prints goes to
+standard error, and a host that is gone is only the end of the input.
 """
 
 import io
@@ -16,7 +15,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from planner.text import with_whole_characters
 from server.mcp.handshake import first_answer
@@ -31,6 +30,7 @@ class Front:
     """Stands in for the standard streams; `take` gives them to the server."""
 
     def __init__(self, project: Path) -> None:
+        """Take the standard streams from everything else that might use them, and begin to read."""
         self._project = project
         self._input, self._output = os.dup(0), os.dup(1)
         self._feed, self._fed = socket.socketpair()
@@ -39,16 +39,10 @@ class Front:
         """The ids of the requests that the server need not answer any more."""
         self._handed_over = False
         self._lock = threading.Lock()
-
-    @classmethod
-    def open(cls, project: Path) -> Self:
-        """Take the standard streams from everything else that might use them, and begin to read."""
-        front = cls(project)
         with Path(os.devnull).open("rb") as nothing:
             os.dup2(nothing.fileno(), 0)
         os.dup2(2, 1)
-        threading.Thread(target=front._read, daemon=True).start()
-        return front
+        threading.Thread(target=self._read, daemon=True).start()
 
     def take(self) -> None:
         """Replace `sys.stdin` and `sys.stdout` for the server, which is ready now."""
@@ -110,8 +104,7 @@ class Front:
 
 
 def _repaired(line: bytes) -> bytes:
-    """The line without halves of surrogate pairs: the SDK drops a message that has one, and its
-    caller would wait forever."""
+    """The line without halves of surrogate pairs: the SDK would drop it, and its caller wait."""
     if not _SURROGATE.search(line):
         return line
     with suppress(ValueError, RecursionError):

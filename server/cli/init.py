@@ -1,8 +1,5 @@
-"""`planloom init`: an `upstreams.yaml` of the servers that other clients have already, and a
-client's entry for Planloom.
-
-The file is the shipped one followed by the imported servers, so that Serena and Context7 stay.
-"""
+"""`planloom init`: an `upstreams.yaml` with the shipped upstreams and the servers of other clients,
+and a client's entry for Planloom."""
 
 import os
 from collections.abc import Sequence
@@ -33,9 +30,7 @@ from server.text import one_line
 
 def write_upstreams(given: Sequence[Path], *, dry_run: bool, force: bool) -> None:
     """Write the file, or print it, and report what was imported, what was not, and what to set.
-
-    `given`: files or folders of clients; none means all that are found. Raises `ConfigError`.
-    """
+    `given`: files or folders of clients; none means all that are found. Raises `ConfigError`."""
     if given:
         sources = [source for path in given for source in _named(path)]
     else:
@@ -68,8 +63,7 @@ def write_upstreams(given: Sequence[Path], *, dry_run: bool, force: bool) -> Non
 
 
 def client_entry(client: str, project: Path | None, address: str | None, *, write: bool) -> None:
-    """Print a client's entry for Planloom, or put it into the client's file, and tell what is left
-    to do. Raises `ConfigError`."""
+    """Print or write the entry of a client, and say what is left to do. Raises `ConfigError`."""
     if address is None:
         entry = entries.over_stdio(client, project)
     else:

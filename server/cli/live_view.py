@@ -1,5 +1,4 @@
-"""A run on a terminal while it goes on: its plan, redrawn with each event. Without a terminal: a
-line for each event."""
+"""A run while it goes on: its plan, drawn again with each event, or a line for each event."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -34,9 +33,9 @@ MAX_DRAFT_CHARS = 600
 """Of an answer that is being written; the newest are shown."""
 MAX_LATER = 8
 MAX_FOUND = 4
-"""Passages that are drawn, the best."""
+"""How many passages are drawn: the best ones."""
 MAX_CALLS = 8
-"""Tool calls of a step that are drawn, the newest."""
+"""How many tool calls of a step are drawn: the newest ones."""
 
 
 class LiveView:
@@ -60,7 +59,7 @@ class LiveView:
         self.state = RunState()
         self._newest = began
         self._moment: str | None = None
-        """What passed a moment ago, and is not kept."""
+        """What was said a moment ago, and is not kept."""
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Self:
@@ -94,8 +93,7 @@ class LiveView:
                     self.console.print(asking(call), soft_wrap=True)
 
     def draw(self, queued: bool = False, models_doing: str = "") -> None:
-        """Draw the run and what it waits for; `queued`: it waits for its turn. `models_doing`: what
-        a model does now, if that is known."""
+        """Draw the run; `queued`: it waits for its turn; `models_doing`: what a model does now."""
         if self.console.is_interactive:
             quiet = max(0.0, time.time() - self._newest)
             call = self.waiting(self.state)
@@ -103,8 +101,7 @@ class LiveView:
             self._live.update(self.drawn(doing), refresh=True)
 
     def drawn(self, doing: str) -> RenderableType:
-        """The request, the plan with its current calls, the passages, the draft, the activity, the
-        cost."""
+        """The request, the plan with current calls, passages, the draft, what it does, the cost."""
         state = self.state
         parts: list[RenderableType] = []
         if call := self.waiting(state):

@@ -36,7 +36,7 @@ console = Console(stderr=True, highlight=False)
 FOLLOW_SECONDS = 0.2
 """How often the journal is looked at for a run that goes on."""
 MAX_PROMPT_CHARS = 80
-"""Characters of it in a list."""
+"""Of a request in a list."""
 YES = ("y", "yes")
 HEAD = ("RUN", "STATE", "BEGAN", "PROJECT", "REQUEST")
 COLOURS = {"running": "cyan", "answered": "green", "failed": "red", "refused": "red"}
@@ -109,10 +109,9 @@ def _about(run: RunSummary) -> str:
 
 
 async def decide_run(settings: Settings, named: str, approve: bool) -> int:
-    """Approve or decline the call that a run waits with, whichever server drives the run; returns
-    the process's exit status. `named`: the run's id or its beginning, and, to approve without being
-    asked once more, the digest of the call that was shown (`99209512@8f03c1d2a97b`). Raises
-    `RequestError`."""
+    """Approve or decline the call that a run waits with, whichever server drives it; returns the
+    exit status. `named`: the run's id or its beginning, and, to approve without another question,
+    the digest of the call that was shown (`99209512@8f03c1d2a97b`). Raises `RequestError`."""
     beginning, _, digest = named.partition("@")
     async with journal_for(settings.runs) as journal:
         stored = await load(journal, beginning)

@@ -7,8 +7,8 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from types import FrameType
-from typing import ClassVar
 
 import anyio
 import uvicorn
@@ -27,17 +27,21 @@ from server.environment import ALLOWED_HOSTS
 from server.http.connections import BoundedConnection, max_backlog
 
 ANSWER_SECONDS = 4.0
-"""For the reports of cancelled runs to go out."""
+"""How long the reports of interrupted runs may take to go out."""
 GRACE_SECONDS = 3
-"""For the requests under way when an HTTP server has to end."""
+"""How long requests under way may take when the server has to end."""
 MCP = "/mcp"
+REFUSALS = {
+    413: f"The request is larger than {DEFAULT_MAX_REQUEST_BODY_SIZE >> 20} MiB, which is the "
+    "limit. Send less.\n",
+    421: "The Host header names a host that this server does not accept. To accept it, add it to "
+    f"{ALLOWED_HOSTS}.\n",
+}
 
 
 def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> None:
-    """Serve MCP at `http://HOST:PORT/mcp` and the OpenAI API at `/v1`, to callers with a token
-    (`server.auth`).
-    Host and Origin headers are checked, against web pages that rebind a name. Raises
-    `ConfigError`."""
+    """Serve MCP at `http://HOST:PORT/mcp` and the OpenAI API at `/v1`, to callers with a token.
+    Host and Origin are checked, against web pages that rebind a name. Raises `ConfigError`."""
     host, port = split_address(address)
     provider, tokens = auth.provider(environ, host)
     try:
@@ -63,7 +67,7 @@ def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> 
         allowed_origins=[f"https://{name}" for name in hosts],
     )
     config = uvicorn.Config(
-        ClearRefusals(app, by_token=isinstance(provider, auth.Tokens)),
+        with_clear_refusals(app, by_token=isinstance(provider, auth.Tokens)),
         http=BoundedConnection,
         backlog=max_backlog(),
         log_level="warning",
@@ -75,12 +79,9 @@ def serve_http(settings: Settings, address: str, environ: Mapping[str, str]) -> 
 
 
 def _client_entry(address: str, hosts: Sequence[str], tokens: auth.TokenSource) -> str:
-    """What a person puts into a client's configuration.
-
-    It contains our own token only on a terminal, because standard error may otherwise go to a log.
-    The page's address has another token, which ends with this server, because browsers keep
-    addresses.
-    """
+    """What a person puts into a client's configuration. It has our own token only on a terminal,
+    because standard error may go to a log; the page's address has a token that ends with this
+    server, because browsers keep addresses."""
     host, port = split_address(address)
     shown = f"{hosts[0]}:{port}" if hosts else address
     token = tokens.own if tokens.own and sys.stderr.isatty() else tokens.shown_as
@@ -101,22 +102,11 @@ def _client_entry(address: str, hosts: Sequence[str], tokens: auth.TokenSource) 
     return "\n".join(lines)
 
 
-class ClearRefusals:
-    """Says what to do where FastMCP and the SDK only name the status."""
+def with_clear_refusals(app: ASGIApp, *, by_token: bool) -> ASGIApp:
+    """The app, which says what to do where FastMCP and the SDK only name the status. `by_token`:
+    callers send tokens of ours, not of an auth provider."""
 
-    TEXTS: ClassVar[dict[int, str]] = {
-        413: f"The request is larger than {DEFAULT_MAX_REQUEST_BODY_SIZE >> 20} MiB, which "
-        "is the limit. Send less.\n",
-        421: "The Host header names a host that this server does not accept. To accept it, add it "
-        f"to {ALLOWED_HOSTS}.\n",
-    }
-
-    def __init__(self, app: ASGIApp, *, by_token: bool) -> None:
-        """`by_token`: callers send tokens of ours, not of an auth provider."""
-        self.app = app
-        self._by_token = by_token
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def clear(scope: Scope, receive: Receive, send: Send) -> None:
         refusal: PlainTextResponse | None = None
 
         async def clearly(message: Message) -> None:
@@ -124,34 +114,33 @@ class ClearRefusals:
             if refusal:
                 return
             status = message.get("status", 0)
-            unknown = status == 401 and self._by_token and scope["path"] == MCP
-            if text := f"{auth.NO_TOKEN}\n" if unknown else self.TEXTS.get(status):
+            unknown = status == 401 and by_token and scope["path"] == MCP
+            if text := f"{auth.NO_TOKEN}\n" if unknown else REFUSALS.get(status):
                 named = {"WWW-Authenticate": "Bearer"} if unknown else None
                 refusal = PlainTextResponse(text, status, named)
                 await refusal(scope, receive, send)
             else:
                 await send(message)
 
-        await self.app(scope, receive, clearly)
+        await app(scope, receive, clearly)
+
+    return clear
 
 
 class _Server(uvicorn.Server):
-    """On a signal, ends the runs first, so that each open request gets its report before uvicorn
-    and the event streams cut it off."""
+    """On a signal, ends the runs first, so that each open request gets its report."""
 
     def __init__(self, config: uvicorn.Config, opened: list[Parts]) -> None:
         super().__init__(config)
         self._opened = opened
-        self._ending: asyncio.Future[None] | None = None
+        self._ending: Future[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self._ending or not self._opened:
             super().handle_exit(sig, frame)
         else:
-            asyncio.get_running_loop().call_soon_threadsafe(self._end, sig, frame)
-
-    def _end(self, sig: int, frame: FrameType | None) -> None:
-        self._ending = asyncio.ensure_future(self._end_runs(sig, frame))
+            loop = asyncio.get_running_loop()
+            self._ending = asyncio.run_coroutine_threadsafe(self._end_runs(sig, frame), loop)
 
     async def _end_runs(self, sig: int, frame: FrameType | None) -> None:
         try:

@@ -1,8 +1,5 @@
 """The programs that people use MCP servers from: where each keeps its servers, and in which form.
-
-Only what belongs to the user is looked at, never a file in a project: that is a stranger's folder,
-and the files name commands to run.
-"""
+No file in a project is read: that is a stranger's folder, and the files name commands to run."""
 
 import json
 import os
@@ -56,10 +53,8 @@ class Client:
 
     title: str
     patterns: tuple[str, ...]
-    """Where they may be; `CONFIG` is where the system keeps configurations of programs, `XDG`
-    where Linux does."""
-    key: str
-    """The key under which it has them."""
+    """Where they may be; `CONFIG`: below the system's folder for configurations, `XDG`: Linux's."""
+    key: str = "mcpServers"
     stdio: Callable[[str, list[str]], Server] = _command
     """Makes the server of the entry's name and the words of the command."""
     http: Callable[[str, str], Server] | None = None
@@ -88,19 +83,17 @@ class Client:
 
 CLIENTS = {
     "claude-desktop": Client(
-        "Claude Desktop", ("CONFIG/Claude/claude_desktop_config.json",), "mcpServers", tried=False
+        "Claude Desktop", ("CONFIG/Claude/claude_desktop_config.json",), tried=False
     ),
     "claude-code": Client(
         "Claude Code",
         ("~/.claude.json",),
-        "mcpServers",
-        _typed,
-        lambda name, url: {"type": "http", **http_server(url, f"${{{TOKEN}}}")},
+        stdio=_typed,
+        http=lambda name, url: {"type": "http", **http_server(url, f"${{{TOKEN}}}")},
     ),
     "cursor": Client(
         "Cursor",
         ("~/.cursor/mcp.json",),
-        "mcpServers",
         http=lambda name, url: http_server(url, f"${{env:{TOKEN}}}"),
         tried=False,
     ),
@@ -115,9 +108,8 @@ CLIENTS = {
     "continue": Client(
         "Continue",
         ("~/.continue/config.yaml", "~/.continue/mcpServers/*"),
-        "mcpServers",
-        lambda name, words: {"name": name, **_command(name, words)},
-        lambda name, url: {
+        stdio=lambda name, words: {"name": name, **_command(name, words)},
+        http=lambda name, url: {
             "name": name,
             "type": "streamable-http",
             "url": url,
@@ -141,15 +133,17 @@ CLIENTS = {
     "gemini": Client(
         "Gemini CLI",
         ("~/.gemini/settings.json",),
-        "mcpServers",
         http=lambda name, url: {"httpUrl": url, "headers": _bearer(f"${{{TOKEN}}}")},
     ),
     "copilot": Client(
         "Copilot CLI",
         ("~/.copilot/mcp-config.json",),
-        "mcpServers",
-        lambda name, words: {"type": "local", **_command(name, words), "tools": ["*"]},
-        lambda name, url: {"type": "http", **http_server(url, f"${{{TOKEN}}}"), "tools": ["*"]},
+        stdio=lambda name, words: {"type": "local", **_command(name, words), "tools": ["*"]},
+        http=lambda name, url: {
+            "type": "http",
+            **http_server(url, f"${{{TOKEN}}}"),
+            "tools": ["*"],
+        },
     ),
     "cline": Client(
         "Cline",
@@ -158,8 +152,8 @@ CLIENTS = {
             "CONFIG/Code/User/globalStorage/saoudrizwan.claude-dev/settings/"
             "cline_mcp_settings.json",
         ),
-        "mcpServers",
-        lambda name, words: {**_command(name, words), "timeout": 60},  # s; its own is 3 at a start
+        # In seconds; its own is 3 at a start.
+        stdio=lambda name, words: {**_command(name, words), "timeout": 60},
     ),
     "goose": Client(
         "goose",
@@ -192,8 +186,7 @@ def _expanded(place: str) -> Path:
 
 @dataclass(frozen=True)
 class OfProject:
-    """Stands for a server that its client starts in one project only: another project is none of
-    its business."""
+    """Stands for a server that its client starts in one project only; it is not imported."""
 
     folder: str
 

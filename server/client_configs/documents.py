@@ -38,8 +38,7 @@ def parsed(text: str, suffix: str) -> Any:
 
 
 def changed(text: str, suffix: str, changes: Mapping[Place, Any]) -> str:
-    """The text, which is valid, with these values at these places; missing parents are created.
-    Raises `ValueError`."""
+    """A valid text with these values at these places, parents included. Raises `ValueError`."""
     if not changes:
         return text
     lines = text.count("\n")
@@ -64,8 +63,7 @@ def changed(text: str, suffix: str, changes: Mapping[Place, Any]) -> str:
 
 
 def _comments(text: str, suffix: str) -> Counter[str]:
-    """The comments of YAML and TOML: ruamel.yaml loses those within `{}` and `[]`. In JSON a `#`
-    begins none."""
+    """The comments of YAML and TOML, of which ruamel.yaml loses those within `{}` and `[]`."""
     hashed = suffix in (".toml", ".yaml", ".yml")
     return Counter(re.findall(r"(?:^|\s)(#.*)", text, re.MULTILINE) if hashed else ())
 
@@ -149,8 +147,7 @@ def _moved_below(data: CommentedMap | CommentedSeq, value: Any) -> Any:
 
 
 def _last(data: Any) -> tuple[Any, Any, int]:
-    """The map or list with the last line, the key of that line, and the slot of the comments after
-    it."""
+    """The map or list with the last line, the line's key, and the slot of the comments after it."""
     while True:
         mapping = isinstance(data, CommentedMap)
         key = list(data)[-1] if mapping else len(data) - 1

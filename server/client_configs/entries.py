@@ -23,7 +23,6 @@ INPUT = {
     "description": "Planloom's token (planloom token)",
     "password": True,
 }
-"""With this VS Code asks for the token once and keeps it."""
 OURS = frozenset(
     {"args", "cmd", "command", "name", "type"}
     | {"bearer_token_env_var", "headers", "httpUrl", "requestOptions", "uri", "url"}
@@ -167,14 +166,14 @@ def planloom_command() -> list[str]:
     if any(part.startswith("archive-v") for part in Path(sys.prefix).parts):
         return ["uvx", NAME]  # uvx's own environment, which may be gone tomorrow
     script = Path(sys.executable).with_name(NAME)
-    return (
-        [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "planloom.server.cli"]
-    )
+    if script.is_file():
+        return [str(script)]
+    return [sys.executable, "-P", "-m", "planloom.server.cli"]
 
 
 def write(entry: Entry) -> tuple[str, Path | None]:
     """Put the entry into the client's file; returns its name there, and where the former file is
-    kept, None if there was none or nothing had to change. Raises `ConfigError`."""
+    kept, if it was changed. Raises `ConfigError`."""
     before = read_text(entry.file) if entry.file.exists() else ""
     name = entry.name_in(before)
     text = entry.text(before, name)

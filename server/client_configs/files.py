@@ -11,12 +11,9 @@ from planner.errors import ConfigError
 
 
 def replace(file: Path, text: str, *, keep: bool = True) -> Path | None:
-    """Write `text` as the file; returns where its former content is kept, None if there was none,
-    or if it is not to be kept.
-
-    A link stays a link, the file keeps its permissions and its byte order mark; a new one is its
-    owner's only. Raises `ConfigError`.
-    """
+    """Write `text` as the file; returns where its former content is kept, if it is. A link stays a
+    link, and permissions and a byte order mark stay; a new file is its owner's only. Raises
+    `ConfigError`."""
     target = Path(os.path.realpath(file))  # `resolve` raises for a circle of links
     new: Path | None = None
     try:

@@ -93,8 +93,7 @@ class ImportedServer:
     source: Source
     settings: dict[str, Any]
     variables: dict[str, str] = field(default_factory=dict)
-    """Those that the person has to set, because their values were not copied: where each value is,
-    or who asks for it."""
+    """What the person has to set, since no value was copied: where each is, or who asks for it."""
     notes: list[str] = field(default_factory=list)
     """What was not imported."""
 
@@ -113,8 +112,7 @@ class _CannotImportError(Exception):
 def import_servers(
     sources: Iterable[Source], shipped: Iterable[str]
 ) -> tuple[list[ImportedServer], list[SkippedServer]]:
-    """The servers of these files as upstreams, and why the others cannot be imported. `shipped`:
-    the names of upstreams that exist already."""
+    """The servers of these files as upstreams, and why others are not. `shipped`: taken names."""
     imported: dict[str, ImportedServer] = {}
     skipped: list[SkippedServer] = []
     variables = Variables()
@@ -311,8 +309,8 @@ class _Translator:
         return self._reference(name, text, key, own=own or key == "headers")
 
     def _reference(self, name: str, value: str, key: str, *, own: bool) -> str:
-        """A variable in place of a value. `own`: the upstream's name is put before `name`, because
-        the server itself does not use that name."""
+        """A variable in place of a value. `own`: `name` is not the server's own, so that of the
+        upstream is put before it."""
         wanted = f"{self._upstream}_{name}" if own else name
         variable = self._variables.name_for(wanted, value, self._upstream)
         return self._require(variable, f"`{key}` of {self._upstream} in {short(self._source.file)}")

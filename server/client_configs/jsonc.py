@@ -1,8 +1,5 @@
-"""Reads JSON with comments and trailing commas, as editors write their settings, and changes one
-place in it. Every other character stays.
-
-No maintained package on PyPI does the second: they rewrite comments, or only read.
-"""
+"""Reads JSON with comments and trailing commas, and changes one place in it; every other character
+stays. No maintained package on PyPI does that: they rewrite comments, or only read."""
 
 import json
 import re
@@ -92,8 +89,7 @@ def _end(plain: str, start: int) -> int:
 def _added(
     text: str, plain: str, start: int, members: list[int], key: str | int, value: Any
 ) -> str:
-    """The text with another member in the container that begins at `start`; `members`: where the
-    values in it start."""
+    """The text with another member in the container at `start`, whose values are at `members`."""
     opening, close = plain[start], _end(plain, start) - 1
     if (opening, type(key)) not in (("{", str), ("[", int)):
         raise ValueError(f"there is no map where `{key}` should go")

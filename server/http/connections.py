@@ -1,8 +1,6 @@
-"""Bounds on connections over HTTP. Uvicorn has none, and anyone can open one without a token.
-
-A connection without a request under way is closed after a while, and at once if another one needs
-its place. So half-open connections keep nobody out, and other parts find free file descriptors.
-"""
+"""Bounds on connections over HTTP: Uvicorn has none, and anyone can open one without a token. One
+without a request is closed after a while, and at once if another needs its place, so that half-open
+connections keep nobody out and other parts find free file descriptors."""
 
 import asyncio
 import resource
@@ -56,8 +54,7 @@ class BoundedConnection(H11Protocol):
 
 
 def max_backlog() -> int:
-    """How many may wait to be accepted: asyncio accepts all of them, and logs each one for which no
-    file descriptor is left."""
+    """How many may wait to be accepted: asyncio logs each one without a file descriptor."""
     return min(MAX_WAITING, _files() // 16)
 
 

@@ -1,10 +1,9 @@
 """The planner as a model of the OpenAI API, for clients without MCP.
 
-`/v1/chat/completions` is one more view on the engine: the last user message starts a run, its plan
-and answer come as Markdown (`server.views.markdown`), and the run ends when the client hangs up.
-What happens meanwhile comes as `reasoning_content`, which many clients show and the others skip.
-A client of this API cannot answer a question, so a person approves calls in the browser or on a
-terminal, and the reply says when, and how. While nobody looks there, runs are read-only.
+The last user message starts a run, its plan and answer come as Markdown (`server.views.markdown`),
+and what happens meanwhile as `reasoning_content`. The run ends when the client hangs up. A person
+approves calls in the browser or on a terminal, and the reply says when, and how; while nobody looks
+there, runs are read-only.
 """
 
 import json
@@ -115,8 +114,7 @@ async def attached(run: Run, engine: Engine, receive: Receive) -> AsyncIterator[
 
 
 class RunStream(StreamingResponse):
-    """A completion as server-sent events. A client that does not read them holds up only this
-    view; the run goes on."""
+    """A completion as server-sent events. A client that does not read them holds up no run."""
 
     def __init__(self, completion: "Completion", engine: Engine) -> None:
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"} | completion.headers
@@ -249,8 +247,7 @@ class Completion:
         return {"content": data, "refusal": None} | beside
 
     def _sources(self) -> str:
-        """The changes that were made, the warnings, the evidence and a link to the whole run; empty
-        for an answer without a search."""
+        """The changes, warnings, evidence and a link to the run; empty if there was no search."""
         found = report_of(self.run)
         before = [done_in_words(found), warned(found.warnings)]
         facts = "".join(f"\n\n{each}" for each in before if each)

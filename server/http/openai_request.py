@@ -51,8 +51,7 @@ class StreamOptions(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """A client's request. Other fields (temperature, max_tokens, tools …) are accepted and
-    ignored."""
+    """A client's request; other fields (temperature, max_tokens, tools …) are ignored."""
 
     model: str
     messages: list[ChatMessage] = Field(min_length=1)
@@ -94,9 +93,11 @@ class ChatRequest(BaseModel):
         if unread:
             what = f"The planner reads text only, not {', '.join(sorted(unread))}; leave it out."
             raise Unservable(what, "messages")
+        before = self.messages[: asked[-1]]
         return RunRequest(
             prompt=last.text,
-            said_before=said_before(self.messages[: asked[-1]]),
+            said_before=said_before(before),
+            user_said_before=said_before([each for each in before if each.role == "user"]),
             limits=Limits(seconds=RUN_SECONDS),
             policy=Policy.ASK,
             data_schema=self.data_schema,

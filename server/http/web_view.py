@@ -1,8 +1,5 @@
-"""The live view of runs in a browser: a page for everyone, and runs for those who may see them.
-
-The page draws a run's report (`server.views.report`), as every view does. It gets each change as an
-event of a stream.
-"""
+"""The live view of runs in a browser: a page for everyone, and runs for those who may see them. The
+page gets each change of a run's report (`server.views.report`) as an event of a stream."""
 
 import json
 import time
@@ -47,7 +44,7 @@ from server.views.timeline import timeline
 
 STATIC = Path(__file__).with_name("static")
 MAX_LISTED = 100
-"""Runs in the list, the newest."""
+"""How many runs are in the list: the newest ones."""
 PACE_SECONDS = 0.2
 """The shortest time between two changes of a page."""
 MIN_PAUSE_FACTOR = 20
@@ -89,8 +86,7 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
         return RedirectResponse("view")
 
     def route(method: str, path: str, refused: int) -> Callable[[auth.Handler], auth.Handler]:
-        """Publish a handler; an error of ours is answered with the status `refused`, or with 503 if
-        the same may succeed later."""
+        """Publish a handler. Its errors get the status `refused`, or 503 if a retry may succeed."""
 
         def publish(handler: auth.Handler) -> auth.Handler:
             @auth.route(mcp, path, [method])
@@ -167,6 +163,9 @@ def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
         await engine().cancel(await run_of(request))
         return Response(status_code=204)
 
+    # The same page as an MCP App (the extension io.modelcontextprotocol/ui), and the list of runs
+    # in which it finds the one of a call that is under way.
+
 
 class Question(BaseModel):
     prompt: str
@@ -180,8 +179,7 @@ class Answer(BaseModel):
 
 
 def of_our_page(request: Request) -> None:
-    """Raises `RequestError` for a request from a page of another site. This is a second guard: such
-    a page has no token, and no browser sends the token by itself."""
+    """Raises `RequestError` for a request from another site's page, which has no token either."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise RequestError("Only the view's own page may ask for this, not a page of another site.")
 
@@ -222,8 +220,7 @@ def text_of(name: str) -> str:
 
 
 def owners() -> list[str]:
-    """Whose runs the caller may see: their own; the user also sees those of their other servers and
-    commands, which have no caller."""
+    """Whose runs the caller may see: their own; the user also sees those without a caller."""
     return [auth.caller(), *([LOCAL] if auth.is_user() else [])]
 
 
@@ -258,8 +255,7 @@ def approval(run: Run) -> dict[str, Any] | None:
 
 
 async def changes(run: Run) -> AsyncIterator[str]:
-    """The changed keys of the run's page as JSON, first all of them, until nothing more happens in
-    the run here."""
+    """The changed keys of the run's page as JSON, at first all, until the run has ended here."""
     sent: dict[str, str] = {}
     while True:
         await run.flush()  # what a page has seen is not lost

@@ -1,9 +1,8 @@
 """The run journal: what every run took in and said, recorded as it happens, for later readers.
 
-Several servers use one journal, and share runs through it: one of them drives each run. The others
-can see whether that server is alive, follow the run by its record, and write letters to its server.
-Where it lives is `server.journal.sqlite` (a file, for the servers of one machine) or
-`server.journal.redis` (for those of several).
+Servers share runs through one journal: one drives each run, and the others see whether that server
+is alive, follow the run by its record, and write letters to its server. The journal is a file
+(`server.journal.sqlite`) or, for several machines, in Redis (`server.journal.redis`).
 """
 
 import json
@@ -32,8 +31,7 @@ MAX_LETTERS = 10
 LATE_SECONDS = 2.0
 """Between two attempts to repeat failed writes."""
 LETTER_SECONDS = 5.0
-"""How long to wait for the server that drives a run to act on a letter: to end what it is doing, to
-take an answer or steering."""
+"""How long to wait until the server that drives a run has acted on a letter."""
 
 
 class KeyUsed(Exception):
@@ -57,8 +55,7 @@ class Unreadable(RequestError):
 
 @dataclass(eq=False)
 class RunWriter:
-    """Writes the record of one run. Failed writes are repeated before later ones: a record has no
-    gaps."""
+    """Writes the record of one run, without gaps: a failed write is repeated before later ones."""
 
     journal: "Journal"
     run_id: str
@@ -85,8 +82,7 @@ class RunWriter:
         return self.problem is None
 
     async def release(self) -> bool:
-        """The run has stopped here; any server may resume it. Returns whether one goes on with it
-        by itself, or has taken it over."""
+        """Let any server resume the run, which has stopped here; returns whether one does."""
         self.journal._soon(self, self.journal._releasing(self.run_id))
         with anyio.CancelScope(shield=True), suppress(RequestError):
             await self.flush()
@@ -102,8 +98,7 @@ TakenOver = tuple[RunWriter, StoredRun]
 
 
 class Journal(anyio.AsyncContextManagerMixin, ABC):
-    """The runs of all servers that use it. Enter it to write; `problem` says why that
-    fails."""
+    """The runs of all servers that use it. Enter it to write; `problem` says why that fails."""
 
     look_seconds: ClassVar[float]
     """How often to check what other servers have done."""
@@ -136,28 +131,22 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
 
     @abstractmethod
     async def begin(self, run: NewRun) -> RunWriter:
-        """Begin the record of a run; it is there then, or `RunWriter.problem` says why it is not.
-        Raises `KeyUsed` when the caller has used the key before."""
+        """Begin the record of a run, or say in `RunWriter.problem` why not. Raises `KeyUsed`."""
 
     async def resume(self, run_id: str) -> TakenOver | None:
-        """Take over a run that nobody drives; None when somebody does, or it has ended.
-
-        Raises `RequestError` when the journal cannot be written.
-        """
+        """Take over a run that nobody drives; None when somebody does, or it has ended. Raises
+        `RequestError` when the journal cannot be written."""
         return await self._take_over(partial(self._claim, run_id))
 
     async def take(self, fleet: str) -> TakenOver | None:
-        """Like `resume`, for the oldest run of the fleet that nobody drives. Raises `RequestError`
-        for one that cannot be read, too, and passes it over from then on."""
+        """Like `resume`, for the fleet's oldest run that nobody drives. One that cannot be read
+        raises `RequestError` too, once."""
         return await self._take_over(partial(self._claim, fleet=fleet))
 
     async def reopen(self, run_id: str, entry: Entry, fleet: str = "") -> TakenOver | None:
         """Take over a run that has ended, with an entry that says what else it should do; None when
-        it goes on already. Both are recorded, or neither. `fleet`: as for a new run. Letters about
-        what has ended are thrown away.
-
-        Raises `RequestError` when the journal cannot be written.
-        """
+        it goes on already. Both are recorded, or neither, and old letters are thrown away. `fleet`:
+        as for a new run. Raises `RequestError` when the journal cannot be written."""
         return await self._take_over(partial(self._claim_ended, run_id, entry, fleet))
 
     async def _take_over(self, claim: Callable[[], Awaitable[str | None]]) -> TakenOver | None:
@@ -200,9 +189,8 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
                 again = anyio.current_time() + LATE_SECONDS
 
     async def _write_waiting(self, *, late: bool = False) -> None:
-        """Make the waiting writes, in their order. If one fails, later writes of the same run wait
-        until it succeeds. They are tried again separately (`late`), so that other runs do not wait
-        for what may fail again."""
+        """Make the waiting writes, in order. If one fails, those of its run wait for it, and are
+        tried again separately (`late`), so that other runs do not wait too."""
         async with self._writing:
             due = [each for each in self._waiting if each[0].late is late]
             self._waiting = [each for each in self._waiting if each[0].late is not late]
@@ -246,8 +234,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     async def _claim_ended(self, run_id: str, entry: Entry, fleet: str) -> str | None: ...
 
     async def post(self, letter: Letter) -> None:
-        """Leave a letter for the server that drives the run, now or later. Raises `RequestError`,
-        also if too many letters are waiting."""
+        """Leave a letter for the server that drives the run or will. Raises `RequestError`."""
         what = f"The server of run {letter.run_id} cannot be reached"
         if self.problem:
             raise RequestError(f"{what}: {self.problem}")
@@ -279,10 +266,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
 
     @abstractmethod
     async def load(self, run_id: str, caller: str | None = None) -> StoredRun | None:
-        """A run, of this caller only if one is named; None when there is none.
-
-        Raises `RequestError` for a run that cannot be read.
-        """
+        """A run, of this caller if one is named; None when there is none. Raises `RequestError`."""
 
     @abstractmethod
     async def entries(self, run_id: str, first: int) -> list[Entry]:
@@ -340,8 +324,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
     # What is new.
 
     async def wait_for_news(self, topic: str) -> None:
-        """Wait for possible news: about a run (its id), "letters", or a run to take over
-        ("fleet")."""
+        """Wait for possible news of a run (its id), "letters", or runs to take over ("fleet")."""
         bell = self._bells.setdefault(topic, anyio.Event())
         with anyio.move_on_after(self.look_seconds):
             await bell.wait()
@@ -353,8 +336,7 @@ class Journal(anyio.AsyncContextManagerMixin, ABC):
 
     @property
     def now(self) -> float:
-        """The time that ages of runs refer to. Setting the clock forward while this server runs has
-        no effect."""
+        """The time that ages of runs refer to; a clock that is set forward has no effect."""
         opened, since = self._opened
         return min(time.time(), opened + time.monotonic() - since)
 

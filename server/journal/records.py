@@ -19,12 +19,9 @@ TOOLS: TypeAdapter[list[ToolSpec]] = TypeAdapter(list[ToolSpec])
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a run's record.
-
-    `event`: an event of the run. `intent`: it is about to do something that must not be done twice.
-    `outcome`, `error`, `cut`: the result of a request to the outside, an error of ours, or nothing
-    because the time was over; `key` identifies the request.
-    """
+    """One line of a run's record. `event`: an event. `intent`: it is about to do something that
+    must not be done twice. `outcome`, `error`, `cut`: what came of the request that `key` names: a
+    result, an error of ours, or nothing because the time was over."""
 
     kind: Kind
     data: dict[str, Any]
@@ -62,7 +59,6 @@ class RunSetup(BaseModel, frozen=True):
     full: str
     context_tokens: tuple[int, int]
     project: str = ""
-    """The folder that the server worked on."""
     as_typed: bool = False
     """Whether the record hides nothing of the request: `***` in it is the caller's own."""
 
@@ -150,11 +146,8 @@ class RunSummary:
 
 
 class Letter(BaseModel, frozen=True):
-    """A message to the server that drives a run.
-
-    `cancel`: end it. `attend`: a client that can ask a person follows it. `answer`: a person's
-    answer to its question. `steer`: what a person or the caller says to it.
-    """
+    """A message to the server that drives a run. `cancel`: end it. `attend`: a client that can ask
+    a person follows it. `answer`: a person's answer to its question. `steer`: words to it."""
 
     run_id: str
     kind: Literal["cancel", "attend", "answer", "steer"]

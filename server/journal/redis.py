@@ -1,9 +1,8 @@
 """The run journal in a Redis or Valkey database, for servers on several machines.
 
-Each atomic change is one script. A server shows that it is alive by a key that expires. Once that
-key is gone, other servers may take over its runs, and Redis refuses its writes: only one place
-decides who drives a run, even if a paused server believes otherwise. So a call that is not
-read-only is sent at most once here too, since its intent is such a write.
+Each atomic change is one script. A server shows that it is alive by a key that expires. Then other
+servers may take over its runs, and Redis refuses its writes, even if it was only paused. So a call
+that is not read-only is sent at most once here too, since its intent is such a write.
 
 Redis has to be durable: `appendonly yes`, and `appendfsync always` if an intent has to survive a
 power failure, because `synced` has no effect here.
@@ -113,12 +112,6 @@ if ARGV[5] ~= '' then
     redis.call('ZADD', 'SPACEfleet:' .. ARGV[5], redis.call('HGET', KEYS[1], 'created'), ARGV[2])
 end
 return ARGV[2]
-"""
-
-_COLLECT = """
-local found = redis.call('LRANGE', KEYS[3], 0, -1)
-redis.call('DEL', KEYS[3])
-return found
 """
 
 _POST = """
@@ -235,11 +228,12 @@ class RedisJournal(base.Journal):
 
     async def collect(self, run_ids: Sequence[str]) -> list[Letter]:
         async with self._reading() as db:
-            pipe = db.pipeline(transaction=False)
+            pipe = db.pipeline(transaction=True)
             for run_id in run_ids:
-                pipe.eval(*_script(_COLLECT, run_id))
+                *_, letters = _keys(run_id)
+                pipe.lrange(letters, 0, -1).delete(letters)
             found = await pipe.execute()
-            return parse_letters(line for lines in found for line in lines)
+            return parse_letters(line for lines in found[::2] for line in lines)
 
     async def prune(self) -> None:
         if self.problem is None and time.monotonic() > self._pruned + PRUNE_SECONDS:
@@ -349,8 +343,7 @@ class RedisJournal(base.Journal):
         return await self._db.eval(*_script(script, run_id, self.owner, *arguments))
 
     async def _commit(self, due: Sequence[base.Due]) -> Sequence[Exception | None]:
-        """A write whose answer was lost is sent again, which is safe because each entry has its
-        number."""
+        """A write whose answer was lost is sent again: safely, since each entry has its number."""
         pipe = self._db.pipeline(transaction=False)
         for _, script, _ in due:
             pipe.eval(*script)

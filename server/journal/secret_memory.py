@@ -18,8 +18,7 @@ hint may come from another server, which has hidden what it hides."""
 
 
 class SecretMemory:
-    """Of the newest runs with `***` in their records: what this server wrote, as it was before. In
-    memory only."""
+    """What this server recorded with `***`, as it was before; in memory, for the newest runs."""
 
     def __init__(self) -> None:
         self._true: dict[str, dict[str, dict[str, Any]]] = {}

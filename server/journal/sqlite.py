@@ -1,13 +1,11 @@
 """The run journal in a file, for the servers of one machine.
 
 One SQLite file for all servers of a user, in WAL mode: a killed process loses nothing that was
-committed, a record that was only half written is ignored, and several processes write side by side.
-One thread writes all waiting entries together. A run waits for the disk only where it must be sure
-that something is saved (`RunWriter.flush`).
+committed, and several processes write side by side. One thread writes all waiting entries together.
+A run waits for the disk only where it must be sure that something is saved (`RunWriter.flush`).
 
-A server holds a lock on a file of its own as long as it lives, kill -9 included; that is how others
-know which runs are under way. A run's owner is that server's name; `@` and the fleet's follow where
-any server of a fleet may take it up.
+A server holds a lock on a file of its own as long as it lives, so that others know which runs are
+under way. A run's owner is its server's name; in a fleet, `@` and the fleet's name follow.
 """
 
 import asyncio
@@ -39,8 +37,7 @@ FORMAT = 2
 APPLICATION = 0x506C6F6D
 """SQLite's `application_id` of our files."""
 MAX_INLINE_CHARS = 1000
-"""Of a text in its entry; a longer one is stored once per run, even if the record contains it more
-often."""
+"""Of a text in its entry; a run's longer texts are stored apart, each of them once."""
 AGAIN_SECONDS = 5.0
 """Between two attempts to open the file, which are made when a run begins."""
 BUSY_SECONDS = 5.0
@@ -167,8 +164,7 @@ class SqliteJournal(base.Journal):
         return writer
 
     async def _commit(self, due: Sequence[base.Due]) -> Sequence[Exception | None]:
-        """All at once, which is fast. If one of them can never be written, each run's apart, so
-        that only that run is recorded no longer."""
+        """All at once, which is fast; if one can never be written, those of each run apart."""
         error = await self._in_thread(partial(self._commit_at_once, due))
         writers = {writer for writer, _, _ in due}
         if error is None or isinstance(error, self.passing) or len(writers) == 1:
@@ -301,8 +297,7 @@ class SqliteJournal(base.Journal):
                 run_id, dict(row), self._status(row), row["tools"], _entries(db, run_id)
             )
 
-        found: StoredRun | None = await self._read(stored)
-        return found
+        return await self._read(stored)
 
     async def entries(self, run_id: str, first: int) -> list[Entry]:
         return await self._read(lambda db: _entries(db, run_id, first)) or []
@@ -341,10 +336,10 @@ class SqliteJournal(base.Journal):
     async def _rows(self, find: str, *values: Any) -> Sequence[sqlite3.Row]:
         return await self._read(lambda db: db.execute(find, values).fetchall()) or []
 
-    async def _read(self, query: Callable[[sqlite3.Connection], Any]) -> Any:
+    async def _read(self, query: Callable[[sqlite3.Connection], T]) -> T | None:
         """The result of a query; None if there is no journal yet."""
 
-        def read() -> Any:
+        def read() -> T | None:
             if not self.file.exists():
                 return None
             with closing(sqlite3.connect(self.file, BUSY_SECONDS)) as db:

@@ -28,8 +28,7 @@ def engine_of(ctx: Context) -> Engine:
 
 @contextmanager
 def errors_as(kind: type[FastMCPError]) -> Iterator[None]:
-    """Raise our own errors as those that FastMCP passes on to the client. They are no faults of
-    the server, so they are not logged as errors."""
+    """Raise our own errors as those that FastMCP passes on, and does not log as faults."""
     try:
         yield
     except PlanloomError as error:
@@ -37,8 +36,8 @@ def errors_as(kind: type[FastMCPError]) -> Iterator[None]:
 
 
 async def callers_run(ctx: Context, run_id: str, errors: type[FastMCPError]) -> Run:
-    """The caller's run. `errors`: of a tool its result; elsewhere `ValidationError`, because other
-    kinds reach the client as faults of the server."""
+    """The caller's run. `errors`: what is raised; outside of tools a `ValidationError`, because
+    others reach the client as faults of the server."""
     with errors_as(errors):
         return await engine_of(ctx).get(run_id, caller())
 

@@ -1,8 +1,7 @@
 """What the server says about itself, which can be sent before the server is imported.
 
-Hosts wait a few seconds for the answer to `initialize` or `server/discover`, and FastMCP alone
-takes longer to import where models keep the machine busy. Nothing but the standard library is used
-here. The server answers the same; a test holds the two together.
+Hosts wait a few seconds for it, and FastMCP alone takes longer to import on a busy machine, so only
+the standard library is used here. The server answers the same; a test holds the two together.
 """
 
 from importlib.metadata import version

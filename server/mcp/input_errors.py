@@ -20,21 +20,18 @@ from server.text import plain
 MAX_GIVEN = 60
 """Of a wrong value that is shown."""
 MAX_DEPTH = 100
-"""Lists and objects one inside the other: they come into records, events and results, whose writers
-give up at some 250."""
+"""Of lists and objects in arguments: what writes records, events and results fails at some 250."""
 
 
 class RefusedCall(ToolError):
-    """The error of a call that is refused. It is not a fault of the server, and so not logged as
-    one."""
+    """The error of a call that is refused; it is not logged as a fault of the server."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments, log_level=logging.DEBUG)
 
 
 def check_depth(arguments: Any) -> None:
-    """Raises `RefusedCall` for arguments that have values inside more than `MAX_DEPTH` lists and
-    objects."""
+    """Raises `RefusedCall` for lists and objects that nest more than `MAX_DEPTH` deep."""
     level = [arguments]
     for _ in range(MAX_DEPTH + 1):
         nested = [each for each in level if isinstance(each, dict | list)]
@@ -92,8 +89,7 @@ class ClearInputErrors(Middleware):
 
 
 def first_problem(error: ValidationError) -> tuple[str, str]:
-    """Where the first problem of a request is (empty: in all of it), and the problem with that
-    place, in one line."""
+    """The place of a request's first problem (empty: all of it), and a line that says both."""
     wrong = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(map(str, wrong["loc"]))
     if wrong["type"] == "missing":

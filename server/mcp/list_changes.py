@@ -1,8 +1,5 @@
-"""Changes what the tools say while the server runs, and tells clients so.
-
-Only clients up to 2025-11-25 are told, which is what `server.mcp.handshake` promises: later ones
-listen with requests of their own, and do not keep a list that may be old.
-"""
+"""Changes what the tools say while the server runs, and tells clients up to 2025-11-25 so, as
+`server.mcp.handshake` promises. Later ones do not keep a list that may be old."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,8 +36,7 @@ class ListChanges(Middleware):
 
     async def announce(self, mcp: FastMCP, changes: bool, project: Path) -> None:
         """Update the tools' texts: whether runs may do more than read, and on which project."""
-        found = [await mcp.get_tool(name) for name in ("plan_and_answer", "run_step")]
-        tools = [tool for tool in found if tool]
+        tools = await mcp.list_tools(run_middleware=False)
         before = [(tool.description, tool.annotations) for tool in tools]
         for tool in tools:
             describe(tool, changes, project)

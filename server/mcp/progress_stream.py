@@ -1,5 +1,4 @@
-"""A call's view of a run: its progress, and questions to the person, until the run or the call's
-time is over."""
+"""A call's view of a run until either ends: its progress, and the questions to the person."""
 
 import json
 import math
@@ -31,20 +30,16 @@ MAX_BACKLOG = 50
 SEND_SECONDS = 1.0
 """How long a view waits for a client that does not read, after its own time is over."""
 META_EVENT, META_RUN = "planloom/event", "planloom/run_id"
-"""The keys in the `_meta` of a progress notification: its event, and the run, so that a client
-whose call is cut off finds the run again."""
+"""The keys in a progress notification's `_meta`: by the run's id a client finds it again."""
 
 
 async def followed(
     run: Run, engine: Engine, ctx: Context, wait_s: float
 ) -> InputRequiredResult | None:
     """Send the client every event as progress until the run ends or `wait_s` seconds are over.
-
     If a person has to be asked, a modern client gets the question as the result of this call. An
     older client is asked while the call goes on, and `wait_s` does not end the call while the
-    question is open. The run's own record is the queue of events, so a client that does not read
-    holds up this view only.
-    """
+    question is open. A client that does not read holds up this view only."""
     send_progress = _progress_sender(ctx, run)
     asks = can_ask(ctx)
     if asks:

@@ -1,8 +1,5 @@
-"""Prompts that a user picks in a client, and the completion of their arguments.
-
-A prompt is what the user says to the client's model, so that it uses the tools well. Arguments of
-tools cannot be completed: the protocol has that for prompts and resource templates only.
-"""
+"""Prompts that a user picks in a client, so that its model uses the tools well, and completion of
+their arguments and those of resources; the protocol has none for arguments of tools."""
 
 from contextlib import suppress
 
@@ -104,8 +101,7 @@ def register(mcp: FastMCP) -> None:
         argument: mcp_types.CompletionArgument,
         context: mcp_types.CompletionContext | None,
     ) -> list[str]:
-        """Runs by their ids or words of their requests, tools by parts of their names, and
-        requests."""
+        """Runs by id or by words of the request, tools by parts of their names, and requests."""
         ctx = Context(mcp)
         prefix = argument.value.strip().lower()
         with suppress(PlanloomError):  # nothing is completed when the journal cannot be read

@@ -1,8 +1,5 @@
-"""Runs as resources: reports, transcripts, whole tool results, and a list of the newest runs.
-
-Results of tools link to them, and a user picks them from a client's menu. Each caller sees only
-their own runs, as everywhere.
-"""
+"""Runs as resources, to which results of tools link and which a user picks from a client's menu:
+reports, transcripts, whole tool results, and a list of the caller's newest runs."""
 
 import time
 from collections.abc import Sequence

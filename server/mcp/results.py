@@ -1,10 +1,6 @@
 """The result of a call: a run as a client's model sees it, small, complete, and in a poll only what
-is new.
-
-Some hosts show their model the data instead of the text, so that both have to say the same. The
-whole report (`server.views.report`) is at `run://` and in `get_run` with `whole`; large results of
-tools are links.
-"""
+is new. Text and data say the same, because a host may show its model only one of them. The whole
+report (`server.views.report`) is at `run://` and in `get_run` with `whole`."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -17,7 +13,7 @@ from pydantic import BaseModel, Field
 from planner import events
 from planner.actions import MAX_RESULT_CHARS, call_in_words
 from planner.checks.citations import Evidence
-from planner.state import Iteration, RunState, Status
+from planner.state import RunState, Status
 from planner.text import flat, shortened
 from server.config_schema import Untitled
 from server.mcp.context import knows_links
@@ -215,30 +211,25 @@ def result_of(run: Run, iteration: int | None = None, *, whole: bool = False) ->
     else:
         text, data = markdown(found), as_data(ended(found))
         linked = links(run.id, run.state, found.evidence) if knows_links() else []
-    return ToolResult(
-        content=[TextContent(type="text", text=text), *linked],
-        structured_content=data,
-        is_error=found.status == "failed",
-    )
+    content = [TextContent(type="text", text=text), *linked]
+    return ToolResult(content, data, is_error=found.status == "failed")
 
 
 def links(run_id: str, state: RunState, evidence: Sequence[Evidence]) -> list[ResourceLink]:
-    """Links to the results that the report shortens: those that support the answer, then the
-    newest."""
+    """Links to results that the report cuts: first what supports the answer, then the newest."""
     cut = [each for each in state.iterations if len(each.result) > MAX_RESULT_CHARS]
     cited = [each.iteration for each in evidence]
     cut.sort(key=lambda each: (each.number not in cited, -each.number))
-    return [_link(run_id, each) for each in cut[:MAX_LINKS]]
-
-
-def _link(run_id: str, iteration: Iteration) -> ResourceLink:
-    return ResourceLink(
-        type="resource_link",
-        uri=RESULT.format(run_id=run_id, iteration=iteration.number),
-        name=f"result-{iteration.number}",
-        title=one_line(f"{iteration.tool} {call_in_words(iteration)}", MAX_TITLE_CHARS),
-        description="The whole result of this tool call, of which the report contains the "
-        "beginning.",
-        mime_type="text/plain",
-        size=len(clean(iteration.result).encode()),
-    )
+    return [
+        ResourceLink(
+            type="resource_link",
+            uri=RESULT.format(run_id=run_id, iteration=each.number),
+            name=f"result-{each.number}",
+            title=one_line(f"{each.tool} {call_in_words(each)}", MAX_TITLE_CHARS),
+            description="The whole result of this tool call, of which the report contains the "
+            "beginning.",
+            mime_type="text/plain",
+            size=len(clean(each.result).encode()),
+        )
+        for each in cut[:MAX_LINKS]
+    ]

@@ -1,9 +1,6 @@
-"""The folders that a caller works in (MCP roots), which the client is asked for. They say what the
-project is if nobody else did.
-
-They were deprecated with 2026-07-28, where they come as the answer to an `InputRequiredResult`; up
-to 2025-11-25 a server asks for them with `roots/list`.
-"""
+"""The folders that a caller works in (MCP roots), which say what the project is if nobody else did.
+The client is asked for them: up to 2025-11-25 with `roots/list`, and since then, when they were
+deprecated, with an `InputRequiredResult`."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterable
@@ -30,8 +27,7 @@ MAX_ROOTS = 50
 
 
 class CallersProject:
-    """Moves a server that was started without a project to the folder that its one client works
-    in."""
+    """Moves a server that was started without a project to the folder of its one client."""
 
     def __init__(self, project: Path, move: Callable[[Path], Awaitable[None]]) -> None:
         """`project`: where it was started. `move` has the server work on another one."""
@@ -52,8 +48,7 @@ class CallersProject:
 
 
 async def settle_project(ctx: Context) -> InputRequiredResult | None:
-    """Work on the client's folder, if nobody has named a project; returns the question for it where
-    that has to be asked first."""
+    """Work on the client's folder if nobody named a project; returns a question for it, if any."""
     project: CallersProject | None = ctx.lifespan_context.get("project")
     if project and not project.known:
         given = await client_roots(ctx)
@@ -64,8 +59,7 @@ async def settle_project(ctx: Context) -> InputRequiredResult | None:
 
 
 async def client_roots(ctx: Context) -> InputRequiredResult | tuple[str, ...] | None:
-    """The folders that the caller works in; None if unknown. In a call of 2026-07-28, first the
-    result that asks for them."""
+    """The folders that the caller works in, if known; since 2026-07-28, first the question."""
     declared = ctx.session.client_capabilities
     if declared is None or declared.roots is None:
         return None

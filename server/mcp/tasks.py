@@ -1,8 +1,7 @@
 """A run as a task of the tasks extension (SEP-2663), for clients of 2026-07-28 that accept tasks.
 
-The task is the run: its id is the run's, and what `tasks/get` says is a fold of the run's events as
-everything else is. So only its caller sees it, it survives what the run survives, and `get_run` can
-follow it too. docs/design.md says why FastMCP's own extension is not used.
+The task is the run, and has its id. So only its caller sees it, it survives what the run survives,
+and `get_run` can follow it too. docs/design.md says why FastMCP's own extension is not used.
 """
 
 from collections.abc import Sequence

@@ -12,7 +12,7 @@ from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.tools import FunctionTool, Tool, ToolResult, tool
 from fastmcp.utilities.json_schema import dereference_refs
-from mcp_types import InputRequiredResult, TextContent, ToolAnnotations
+from mcp_types import InputRequiredResult, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from planner.actions import MAX_RESULT_CHARS
@@ -22,21 +22,9 @@ from planner.errors import PlanloomError
 from planner.protocol import Goal, Limits, RunRequest
 from planner.tools import Policy, strictest
 from server.auth import caller
+from server.mcp import parameters
 from server.mcp.context import as_task, callers_run, can_ask, engine_of, errors_as, numbered
 from server.mcp.input_errors import RefusedCall, check_depth
-from server.mcp.parameters import (
-    DataSchema,
-    GoesOn,
-    Iterations,
-    ModelTokens,
-    Prompt,
-    RequestKey,
-    RunId,
-    RunPolicy,
-    Seconds,
-    StepPrompt,
-    WaitSeconds,
-)
 from server.mcp.progress_stream import followed
 from server.mcp.results import SHORT_SCHEMA, VIEW, result_of, schema_of
 from server.mcp.roots import settle_project
@@ -86,16 +74,16 @@ class SteeringResult(BaseModel):
 
 @tool(title="Plan and answer", output_schema=SHORT_SCHEMA, meta={"ui": {"resourceUri": VIEW}})
 async def plan_and_answer(
-    prompt: Prompt,
+    prompt: parameters.Prompt,
     ctx: Context,
-    wait_s: WaitSeconds = WAIT_SECONDS,
-    max_iterations: Iterations = LIMITS.iterations,
-    max_seconds: Seconds = LIMITS.seconds,
-    max_model_tokens: ModelTokens = LIMITS.model_tokens,
-    data_schema: DataSchema = None,
-    policy: RunPolicy = Policy.ASK,
-    run_id: GoesOn = None,
-    request_key: RequestKey = None,
+    wait_s: parameters.WaitSeconds = WAIT_SECONDS,
+    max_iterations: parameters.Iterations = LIMITS.iterations,
+    max_seconds: parameters.Seconds = LIMITS.seconds,
+    max_model_tokens: parameters.ModelTokens = LIMITS.model_tokens,
+    data_schema: parameters.DataSchema = None,
+    policy: parameters.RunPolicy = Policy.ASK,
+    run_id: parameters.GoesOn = None,
+    request_key: parameters.RequestKey = None,
 ) -> ToolResult | InputRequiredResult:
     limits = Limits(iterations=max_iterations, seconds=max_seconds, model_tokens=max_model_tokens)
     request = RunRequest(prompt=prompt, limits=limits, data_schema=data_schema, policy=policy)
@@ -105,16 +93,16 @@ async def plan_and_answer(
 @tool(title="Run one step", output_schema=SHORT_SCHEMA)
 async def run_step(
     ctx: Context,
-    prompt: StepPrompt = "",
+    prompt: parameters.StepPrompt = "",
     tool: Annotated[str | None, "The tool to call (see list_tools); null: let it choose."] = None,
     arguments: Annotated[
         dict[str, Any] | None, "The tool's arguments; null: let the model write them."
     ] = None,
-    wait_s: WaitSeconds = WAIT_SECONDS,
-    max_seconds: Seconds = LIMITS.seconds,
-    policy: RunPolicy = Policy.ASK,
-    run_id: GoesOn = None,
-    request_key: RequestKey = None,
+    wait_s: parameters.WaitSeconds = WAIT_SECONDS,
+    max_seconds: parameters.Seconds = LIMITS.seconds,
+    policy: parameters.RunPolicy = Policy.ASK,
+    run_id: parameters.GoesOn = None,
+    request_key: parameters.RequestKey = None,
 ) -> ToolResult | InputRequiredResult:
     """Make one tool call and say what its result means for the prompt, for clients that plan
     the steps themselves. Give the prompt alone, or the tool and its arguments too. With the
@@ -139,11 +127,11 @@ async def run_step(
 
 @tool(title="Make a plan", annotations=LOOKS, output_schema=SHORT_SCHEMA)
 async def make_plan(
-    prompt: Prompt,
+    prompt: parameters.Prompt,
     ctx: Context,
-    wait_s: WaitSeconds = WAIT_SECONDS,
-    max_seconds: Seconds = LIMITS.seconds,
-    request_key: RequestKey = None,
+    wait_s: parameters.WaitSeconds = WAIT_SECONDS,
+    max_seconds: parameters.Seconds = LIMITS.seconds,
+    request_key: parameters.RequestKey = None,
 ) -> ToolResult | InputRequiredResult:
     """Look around once and return a plan for the prompt (objective and steps) without running
     it. run_step with its run_id makes the steps.
@@ -155,9 +143,9 @@ async def make_plan(
 
 @tool(title="Follow a run", annotations=OWN_READS, output_schema=SHORT_SCHEMA)
 async def get_run(
-    run_id: RunId,
+    run_id: parameters.RunId,
     ctx: Context,
-    wait_s: WaitSeconds = WAIT_SECONDS,
+    wait_s: parameters.WaitSeconds = WAIT_SECONDS,
     iteration: Annotated[
         int | None,
         Field(
@@ -184,7 +172,7 @@ async def get_run(
 
 @tool(title="Steer a run", annotations=OWN_CHANGES, output_schema=schema_of(SteeringResult))
 async def steer_run(
-    run_id: RunId,
+    run_id: parameters.RunId,
     ctx: Context,
     hint: Annotated[
         str,
@@ -213,10 +201,7 @@ async def steer_run(
     result = SteeringResult(run_id=run.id, status=found.status, steering=found.steering)
     goes_on = what_next(found) if run.interrupted else ""
     said = f"Run `{run.id}` will follow this from its next decision on. {goes_on}".strip()
-    return ToolResult(
-        content=[TextContent(type="text", text=said)],
-        structured_content=result.model_dump(mode="json"),
-    )
+    return ToolResult(said, result)
 
 
 @tool(
@@ -224,7 +209,7 @@ async def steer_run(
     annotations=OWN_CHANGES.model_copy(update={"idempotent_hint": True}),
     output_schema=SHORT_SCHEMA,
 )
-async def cancel_run(run_id: RunId, ctx: Context) -> ToolResult:
+async def cancel_run(run_id: parameters.RunId, ctx: Context) -> ToolResult:
     """End a run and return the report of what it found; one that has ended stays as it is."""
     run = await callers_run(ctx, run_id, ToolError)
     with errors_as(ToolError):
@@ -242,10 +227,7 @@ async def list_tools(ctx: Context) -> ToolResult:
     pool = engine_of(ctx).pool
     await pool.ready(LISTING_SECONDS)
     found = pool_listing(pool)
-    return ToolResult(
-        content=[TextContent(type="text", text=listing_markdown(found))],
-        structured_content=found.model_dump(mode="json"),
-    )
+    return ToolResult(listing_markdown(found), found)
 
 
 @cache
@@ -300,8 +282,7 @@ async def _begin(
 
 
 async def _resumed(ctx: Context, run_id: str, request: RunRequest) -> Run:
-    """An interrupted run, going on; or a finished run of single steps, with `request` as its next
-    step or for its conclusion."""
+    """An interrupted run that goes on, or a run of single steps with `request` as the next one."""
     engine = engine_of(ctx)
     goal: Goal = "step" if request.goal == "step" else "conclude"
     asked = ("prompt", "tool", "arguments", "data_schema")
@@ -343,10 +324,7 @@ async def _attached(
 
 async def _answered(ctx: Context) -> Run | None:
     """The run whose question this call answers, after it got the answer; None for any other call.
-
-    The state is ours: the SDK has unsealed it, and refuses one that is forged, expired, or another
-    call's.
-    """
+    The SDK has refused a state that is not ours, has expired, or is another call's."""
     if ctx.request_state is None:
         return None
     state = json.loads(ctx.request_state)
@@ -359,8 +337,7 @@ async def _answered(ctx: Context) -> Run | None:
 
 
 async def _check_call(ctx: Context, request: RunRequest, name: str, wait_s: float) -> None:
-    """Refuse an impossible call before a run starts. While upstreams are starting, the run checks
-    it."""
+    """Refuse an impossible call before a run starts. While upstreams start, the run checks it."""
     pool = engine_of(ctx).pool
     tool = pool.find(name)
     if tool is None:

@@ -1,9 +1,6 @@
-"""The runs that this server drives, each in a task of its own when it has a turn.
-
-What happens in a run goes to the journal (`server.journal.base`). The servers of a fleet share a
-journal, and drive each other's runs as well: those that wait for a turn, and those whose server has
-ended.
-"""
+"""The runs that this server drives, each in a task of its own when it has a turn. The servers of a
+fleet share a journal and drive each other's runs too: those that wait, and those of servers that
+have ended."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -35,10 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class Driver:
-    """Begins runs, takes them over, and drives them to their end.
-
-    `Turns` bounds how many work and how many wait.
-    """
+    """Begins runs, takes them over, and drives them to their end."""
 
     def __init__(
         self,
@@ -60,12 +54,8 @@ class Driver:
         self.runs: dict[str, Run] = {}
         """By id: the runs that are driven here, and the last ones that have ended here."""
 
-    def warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
-        """In the background: have the models loaded while the upstreams start, and then the
-        instructions read, unless a run has come first."""
-        self._tasks.start_soon(self._warm_up, warm)
-
-    async def _warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
+    async def warm_up(self, warm: Callable[[], Awaitable[Models | None]]) -> None:
+        """Load the models while the upstreams start; then read the instructions, before any run."""
         try:
             models = await warm()
             await self.pool.ready(START_SECONDS)
@@ -77,10 +67,8 @@ class Driver:
     async def begin(
         self, request: RunRequest, caller: str, request_key: str | None, can_ask: bool
     ) -> Run:
-        """Begin a run, here or, where no turn is free, on any server of the fleet.
-
-        Raises `KeyUsed`, `ModelUnavailable`, and `Busy`.
-        """
+        """Begin a run, here or, if no turn is free, at any server of the fleet. Raises `KeyUsed`,
+        `ModelUnavailable`, and `Busy`."""
         models = await self._models()
         fleet = self._fleet_of(models)
         await self._check_room(caller, fleet)
@@ -104,8 +92,8 @@ class Driver:
         return run
 
     async def resume(self, run: Run, can_ask: bool) -> Run | None:
-        """Go on with a run that was interrupted; None when another server does. Raises
-        `RequestError` when it cannot go on here, and `ModelUnavailable`."""
+        """Go on with an interrupted run; None when another server does. Raises `RequestError` if it
+        cannot go on here, and `ModelUnavailable`."""
         models = await self._models()
         before = await self.journal.load(run.id, run.caller)
         assert before  # it was there a moment ago
@@ -134,14 +122,12 @@ class Driver:
     # The fleet.
 
     def join(self, fleet: str) -> None:
-        """Take part in a fleet: drive runs that its other servers no longer drive or have no turn
-        for."""
+        """Drive also the runs of a fleet that its other servers left or have no turn for."""
         self._fleet = fleet
         self._tasks.start_soon(self._drive_waiting)
 
     def leave(self) -> None:
-        """The server ends: what begins or goes on from now on is left to the rest of the fleet, or
-        interrupted at once."""
+        """The server ends: new runs are left to the rest of the fleet, or interrupted at once."""
         self._leaving = True
 
     def _fleet_of(self, models: Models) -> str:
@@ -245,9 +231,8 @@ class Driver:
         return str(self.pool.project)
 
     def _check_setup(self, stored: StoredRun, models: Models) -> None:
-        """Raises `RequestError` for a run that was begun with other models, or on another project:
-        it would answer from the wrong files, or change them. The servers of a fleet may have the
-        project in different folders."""
+        """Raises `RequestError` for a run of other models, or of another project, whose files it
+        needs. The servers of a fleet may have the project in different folders."""
         was, now = stored.setup, self._setup(models)
         if was.project not in ("", now.project) and not self._fleet:
             raise RequestError(

@@ -1,18 +1,15 @@
-"""The runs of all callers. A run belongs to the server; calls, the CLI and tests are views on it.
-
-A run is driven here (`server.runs.driver`), or by another server that uses the same journal
-(`server.runs.peers`), or by nobody, when it has ended or was interrupted. Then it comes from the
-journal (`server.journal.base`).
-"""
+"""The runs of all callers; calls, the CLI and tests are views on them. A run is driven here
+(`server.runs.driver`), by another server with the same journal (`server.runs.peers`), or by nobody:
+then it has ended or was interrupted, and comes from the journal (`server.journal.base`)."""
 
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
-from typing import Self
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from weakref import WeakValueDictionary
 
 import anyio
+from anyio.abc import TaskGroup
 
 from planner import agent
 from planner.errors import RequestError
@@ -20,7 +17,6 @@ from planner.events import RunSteered
 from planner.models.base import Models
 from planner.protocol import RunRequest, SteeredBy
 from planner.tools import Policy
-from server.background import background_tasks
 from server.config import ApprovalSettings
 from server.journal import base
 from server.journal.records import Letter, RunSummary
@@ -38,42 +34,32 @@ WATCHED_SECONDS = 15.0
 INTERRUPT_SECONDS = 2.0
 """How long runs may take to end when the server ends: its host kills it soon."""
 TAKEN_UP_SECONDS = 900.0
-"""How old an interrupted run may be to be continued when the same is asked again; the project may
-have changed since."""
+"""How old an interrupted run may be that the same request continues: the project may change."""
 MAX_RUNS_SEARCHED = 20
 """Runs that are searched for one that was cut off."""
 
 
 class Engine:
-    """What a caller may do with its runs: start, find, resume, steer and end them, whichever server
-    drives them.
+    """What a caller may do with its runs: start, find, resume, steer and end them. `Driver` has
+    those that are driven here, `Peers` those of other servers."""
 
-    `Driver` has those that are driven here, `Peers` those of other servers.
-    """
-
-    def __init__(self, driver: Driver, peers: Peers) -> None:
-        self.driver = driver
-        self.pool, self.journal = driver.pool, driver.journal
-        self._peers = peers
+    def __init__(
+        self,
+        models: Callable[[], Awaitable[Models]],
+        pool: UpstreamPool,
+        journal: base.Journal,
+        approval: ApprovalSettings,
+        tasks: TaskGroup,
+    ) -> None:
+        """`tasks`: where its runs work; they all stop with it."""
+        self.driver = Driver(models, pool, journal, approval, tasks)
+        self.pool, self.journal = pool, journal
+        self._peers = Peers(journal, tasks)
         self._watched: dict[str, float] = {}
         """When a person last looked at a caller's runs."""
         self._resuming = anyio.Lock()
         self._beginning: WeakValueDictionary[tuple[str, str], anyio.Lock] = WeakValueDictionary()
         """Callers' request keys for which a run is just being started."""
-
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls,
-        models: Callable[[], Awaitable[Models]],
-        pool: UpstreamPool,
-        journal: base.Journal,
-        approval: ApprovalSettings,
-    ) -> AsyncIterator[Self]:
-        """An engine whose runs all stop with this scope."""
-        async with background_tasks() as tasks:
-            driver = Driver(models, pool, journal, approval, tasks)
-            yield cls(driver, Peers(journal, tasks))
 
     async def start(
         self,
@@ -84,13 +70,10 @@ class Engine:
         *,
         taking_up: bool = False,
     ) -> Run:
-        """Start a run, or queue it; if the caller has used the `request_key` before, continue that
-        run. `can_ask`: the caller can ask a person for approval. `taking_up`: without a key too,
-        continue a run that was just cut off and asked the same.
-
-        Raises `RequestError` for an invalid request or one that differs from the key's,
-        `ModelUnavailable`, and `Busy`.
-        """
+        """Start a run, or queue it; or continue the run of this `request_key`. `can_ask`: the
+        caller can ask a person for approval. `taking_up`: without a key too, continue a run that
+        was just cut off and asked the same. Raises `RequestError` for an invalid request or one
+        that differs from the key's, `ModelUnavailable`, and `Busy`."""
         agent.check(request)
         can_ask = can_ask or self.watched(caller)
         if not request_key:
@@ -98,9 +81,18 @@ class Engine:
             return cut_off or await self._start(request, caller, None, can_ask)
         beginning = self._beginning.setdefault((caller, request_key), anyio.Lock())
         async with beginning:  # until the key has its run
-            if known := await self._of_key(caller, request_key):
-                return await self._same(known, caller, request, request_key, can_ask)
-            return await self._start(request, caller, request_key, can_ask)
+            try:
+                run_id = await self._of_key(caller, request_key)
+                if run_id is None:
+                    return await self._start(request, caller, request_key, can_ask)
+            except base.KeyUsed as used:  # another server was first
+                run_id = used.run_id
+            if not self._is_of(request, await self.get(run_id, caller)):
+                raise RequestError(
+                    f'request_key "{request_key}" belongs to run {run_id}, which asks something '
+                    "else. Give each request a key of its own."
+                )
+            return await self.resume(run_id, caller, can_ask)
 
     async def _cut_off(self, request: RunRequest, caller: str, can_ask: bool) -> Run | None:
         """Resume the caller's newest run that asks the same on this project and was cut off."""
@@ -127,10 +119,7 @@ class Engine:
         if request.policy is Policy.ASK and not can_ask:
             # The models do not see tools whose calls would all be refused.
             permitted = request.model_copy(update={"policy": Policy.READ_ONLY})
-        try:
-            run = await self.driver.begin(permitted, caller, request_key, can_ask)
-        except base.KeyUsed as used:
-            return await self._same(used.run_id, caller, request, str(request_key), can_ask)
+        run = await self.driver.begin(permitted, caller, request_key, can_ask)
         return run if run.driven else await self.get(run.id, caller)
 
     async def get(self, run_id: str, caller: str = LOCAL) -> Run:
@@ -204,12 +193,9 @@ class Engine:
                 await self.journal.post(Letter(run_id=run.id, kind="attend"))
 
     async def ask_more(self, run_id: str, request: RunRequest, caller: str, can_ask: bool) -> Run:
-        """Continue a run of single steps that has ended: with another step, or with the conclusion
-        from all of them. It keeps its results, and its policy unless the request's is stricter.
-        Without a prompt, the step is the one that is planned next.
-
-        Raises `RequestError` for a run that cannot continue, `ModelUnavailable` and `Busy`.
-        """
+        """Continue a run of single steps that has ended: with another step (without a prompt, the
+        planned one), or with the conclusion from all of them. It keeps its results, and its policy
+        unless the request's is stricter. Raises `RequestError`, `ModelUnavailable` and `Busy`."""
         async with self._resuming:
             run = await self.get(run_id, caller)
             can_ask = can_ask or self.watched(caller)
@@ -217,9 +203,8 @@ class Engine:
             return await self.driver.reopen(run, request, can_ask)
 
     async def decide(self, run: Run, digest: str, approve: bool, where: str) -> None:
-        """Apply a person's answer to the call of this `digest`, which the person saw, on any
-        server. Raises `RequestError` if the run does not wait for that call, or its server does not
-        take the answer."""
+        """Apply a person's answer to the call of this `digest`, which they saw, on any server.
+        Raises `RequestError` if the run does not wait for it, or its server ignores the answer."""
         run.approvals.decide_by_hand(digest, approve, where)
 
         def decided() -> bool:  # the run may wait for the next call by now
@@ -231,8 +216,8 @@ class Engine:
             raise consent.not_taken(run.id, base.LETTER_SECONDS)
 
     async def cancel(self, run: Run) -> None:
-        """End a run: its model call and its tool call are cancelled, on any server. Does nothing
-        when it has ended. Raises `RequestError` when the server that drives it does not end it."""
+        """End a run and cancel its calls, on any server, unless it has ended. Raises `RequestError`
+        when the server that drives it does not end it."""
         await self._end_undriven(run)
         if not run.finished:
             if run.driven:
@@ -277,12 +262,9 @@ class Engine:
         order: Sequence[int],
         by: SteeredBy = "caller",
     ) -> None:
-        """Steer a running or interrupted run from its next decision on. `hint`: words for its
-        models. `skip`, `order`: numbers of later steps to leave out, and to do first.
-
-        Another server's run gets it through the journal. Raises `RequestError` for a run that has
-        ended, and for steering that is not possible.
-        """
+        """Steer a running or interrupted run from its next decision on, on any server. `hint`:
+        words for its models. `skip`, `order`: numbers of later steps to leave out, and to do first.
+        Raises `RequestError`."""
         steering = steering_of(run, hint, skip, order, by)
         if run.driven and not run.finished:
             run.record(RunSteered(steering=steering))
@@ -329,20 +311,8 @@ class Engine:
             return None
         return await self.journal.find_key(caller, request_key)
 
-    async def _same(
-        self, run_id: str, caller: str, request: RunRequest, request_key: str, can_ask: bool
-    ) -> Run:
-        run = await self.get(run_id, caller)
-        if not self._is_of(request, run):
-            raise RequestError(
-                f'request_key "{request_key}" belongs to run {run_id}, which asks something else. '
-                "Give each request a key of its own."
-            )
-        return await self.resume(run_id, caller, can_ask)
-
     def _is_of(self, request: RunRequest, run: Run) -> bool:
-        """Whether this request began the run. Perhaps nobody could be asked then; and its record
-        hides secrets."""
+        """Whether this request began the run, where perhaps nobody could be asked."""
         began = run.request
         if (request.policy, began.policy) == (Policy.ASK, Policy.READ_ONLY):
             began = began.model_copy(update={"policy": Policy.ASK})

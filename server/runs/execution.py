@@ -32,10 +32,13 @@ async def execute(
     stored: StoredRun | None,
     collect: Callable[[Collection[Run]], Awaitable[None]],
 ) -> None:
-    """Have the agent do the run. `stored`: its record so far; `collect` carries out the letters
-    about it."""
+    """Have the agent do the run. `stored`: its record; `collect` carries out letters about it."""
     assert run.writer
-    spent = await _wait_for(upstreams, run, stored)
+    began_waiting, spent = anyio.current_time(), stored.seconds if stored else 0.0
+    left = max(0.0, run.request.limits.seconds - spent)
+    bounds = min(PATIENCE_SECONDS, left), min(START_SECONDS, left)
+    await upstreams.usable(*bounds, run.request.prompt)
+    spent += anyio.current_time() - began_waiting
     tools = stored.tools if stored else None
     if tools is None:
         tools = list(upstreams.tools())
@@ -74,13 +77,3 @@ def failure(run: Run, error: Exception, upstreams: UpstreamPool) -> RunFinished:
         f"The run ended because of {reason}. The server's log has the details; please report it."
     )
     return RunFinished(status="failed", answer=answer, reason=reason)
-
-
-async def _wait_for(upstreams: UpstreamPool, run: Run, stored: StoredRun | None) -> float:
-    """Wait for the upstreams; returns the seconds that the run has taken so far."""
-    began = anyio.current_time()
-    spent = stored.seconds if stored else 0.0
-    left = max(0.0, run.request.limits.seconds - spent)
-    bounds = min(PATIENCE_SECONDS, left), min(START_SECONDS, left)
-    await upstreams.usable(*bounds, run.request.prompt)
-    return spent + anyio.current_time() - began

@@ -1,8 +1,5 @@
-"""The other servers that use the same journal.
-
-Each run is driven by one server. A server that does not drive it follows it in the journal, and
-sends the messages of its clients as letters, which the driving server reads.
-"""
+"""The other servers that use the same journal. A server follows their runs there, and sends them
+the messages of its clients as letters."""
 
 import logging
 from collections.abc import Callable, Collection

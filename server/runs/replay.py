@@ -1,9 +1,8 @@
 """Records what a run gets from outside, and replays it when the run is resumed.
 
 A run's events follow from its request and from what models, tools, people and the clock gave it. So
-a run is resumed by running the agent again on the same request: everything it asks for is answered
-from the record, in the recorded order, and its events have to match the recorded ones. Where the
-record ends, the run goes on.
+to resume a run, the agent runs again on the same request: what it asks for is answered from the
+record, in order, and its events have to match the recorded ones. Where these end, the run goes on.
 """
 
 import json
@@ -43,8 +42,7 @@ T = TypeVar("T", bound=BaseModel)
 E = TypeVar("E", bound=events.BaseEvent)
 
 TURNS = 50
-"""In so many turns of the event loop the tasks of a replayed run should make progress. After that,
-they get as many pauses."""
+"""How many turns of the event loop, and then pauses, a replayed run may take without progress."""
 TURN_SECONDS = 0.02
 
 UNKNOWN = "The server ended while this call was under way; its outcome is unknown."
@@ -69,10 +67,8 @@ class Listing(BaseModel):
 
 
 class Tape:
-    """The record of one run: played to its end, and then continued.
-
-    Whatever else comes from outside has to go through `take`.
-    """
+    """The record of one run, played and then continued. All that is asked outside goes through
+    `take`."""
 
     def __init__(
         self,
@@ -91,8 +87,7 @@ class Tape:
         self._emit = emit
         self._played = [each for each in played if each.data.get("type") not in events.FROM_OUTSIDE]
         self._head = 0
-        """The first entry that is not consumed yet. Entries after it may be, if calls that ran in
-        parallel were cut off together."""
+        """The first entry that is not consumed; later ones may be, of parallel calls cut off."""
         self._consumed: set[int] = set()
         self._claimed: set[int] = set()
         self._in_doubt: set[str] = set()
@@ -101,8 +96,7 @@ class Tape:
             self.clock.release()
 
     def say(self, event: events.Event) -> None:
-        """Record an event, unless it is a draft. Raises `Diverged` if the record has another event
-        there."""
+        """Record an event, unless it is a draft. Raises `Diverged` if the record has another."""
         if self._head == len(self._played) or isinstance(event, events.AnswerDelta):
             return self._emit(event)
         entry = self._played[self._head]
@@ -137,11 +131,9 @@ class Tape:
         in_doubt: T | None = None,
     ) -> T:
         """The result of asking something outside: from the record, else by `ask`, and recorded.
-
         `asked` identifies the request. `in_doubt` is given for what must not be done twice: the
         result to continue with if it is unknown whether it was done. Raises `ModelError` as `ask`
-        does, and `NotRecorded` if such a request cannot be recorded before it is made.
-        """
+        does, and `NotRecorded` if such a request cannot be recorded before it is made."""
         asked = self._writer.journal.redact(list(asked))  # as it is when it comes from the record
         key = digest(json.dumps(asked))[:32]
         begun = self._find(key, "intent") if in_doubt is not None else None
@@ -207,8 +199,7 @@ class Tape:
         return None
 
     async def _turn(self, place: int) -> None:
-        """Wait until everything that was recorded before is replayed, by calls that run side by
-        side too."""
+        """Wait until all that was recorded before is replayed, also by calls side by side."""
         idle = 0
         while self._head < place:
             before = self._head
@@ -242,8 +233,8 @@ def taped_models(models: Models, tape: Tape) -> Models:
 
 
 def taped_approver(approvals: Approvals, tape: Tape) -> Approver:
-    """The run's approver, with every decision on the tape. A call that was approved before a
-    restart and not made is made without another question."""
+    """The run's approver, with every decision on the tape: what was approved before a restart and
+    not made is made without another question."""
 
     async def approve(tool: ToolSpec, arguments: dict[str, Any]) -> Approval:
         asked = ["approval", f"{tool.upstream}.{tool.name}", arguments]
@@ -278,12 +269,6 @@ class _TapedModel(ModelAround):
     async def chat(self, request: ChatRequest) -> Reply:
         asked = ["reply", self.name, request.messages[-1]["content"]]
         return await self._tape.take(Reply, asked, partial(super().chat, request))
-
-    async def load(self) -> None:
-        """Does nothing: the backend loads and closes the model."""
-
-    async def aclose(self) -> None:
-        """See `load`."""
 
 
 class _TapedEncoder:

@@ -25,7 +25,6 @@ LOCAL = ""
 """The caller, where there is only one: who starts the server owns its runs."""
 
 AT_REQUEST = "at the caller's request"
-"""Why a run was cancelled that its caller wanted to end."""
 
 
 class Run:
@@ -48,7 +47,6 @@ class Run:
         self.request_key = request_key
         self.created = time.time()
         self.project = ""
-        """The folder of the project that it is about."""
         self.events: list[Event] = list(events)
         self.state = RunState.of(events)
         asked = self.state.request or request
@@ -58,7 +56,6 @@ class Run:
         self.elsewhere = False
         """This server has let go of it, and another one goes on with it."""
         self.driven = False
-        """Whether this server drives it."""
         self.queued = False
         """Whether it still waits for its turn."""
         self.stopping = False
@@ -150,8 +147,7 @@ class Run:
         self.scope.cancel()
 
     async def let_go(self) -> None:
-        """Leave the run to another server of the fleet, or else to whoever resumes it; a run that
-        is not recorded ends."""
+        """Leave the run to the fleet or to whoever resumes it; if it is not recorded, it ends."""
         if self.writer is None or self.not_recorded:
             self.record(cancelled(self.state, "it was cut off, and is not recorded"))
             return

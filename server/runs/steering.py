@@ -1,5 +1,4 @@
-"""Steering of a run: a hint or another order of its steps while it works, and what else to do when
-it has ended."""
+"""What callers say to a run: hints and another order while it works, and more when it has ended."""
 
 from collections.abc import Sequence
 
@@ -48,8 +47,7 @@ def steering_of(
 
 
 def next_request(run: Run, request: RunRequest, can_ask: bool) -> RunRequest:
-    """The complete next request for a run that has ended. Raises `RequestError` if there is
-    none."""
+    """The whole next request for a run that has ended. Raises `RequestError` if there is none."""
     state = run.state
     if run.request.goal not in SINGLE_STEPS:
         raise RequestError(

@@ -22,7 +22,6 @@ class Turns:
     def __init__(self, settings: RunSettings) -> None:
         self._settings = settings
         self._turns = anyio.CapacityLimiter(settings.concurrent)
-        self._unlimited = anyio.CapacityLimiter(math.inf)
         self._shares: WeakValueDictionary[str, anyio.CapacityLimiter] = WeakValueDictionary()
         self._usual_seconds = USUAL_SECONDS
 
@@ -39,8 +38,7 @@ class Turns:
         return sum(run.under_way for run in runs) < self._settings.concurrent
 
     def check_room(self, caller: str, runs: Collection[Run], waiting_elsewhere: int) -> None:
-        """Raise `Busy` if a caller can start no run now. `waiting_elsewhere`: runs of the fleet
-        without a server."""
+        """Raises `Busy` if the caller cannot start a run. `waiting_elsewhere`: without a server."""
         turns, places = self._settings.concurrent, self._settings.concurrent + self._settings.queue
         unfinished = [run for run in runs if not run.finished]
         own = sum(run.caller == caller for run in unfinished)
@@ -51,20 +49,16 @@ class Turns:
                 f"places are for other callers. Try again in {seconds} s.",
                 seconds,
             )
-        if (count := len(unfinished) + waiting_elsewhere) >= places:
+        if (waiting := len(unfinished) + waiting_elsewhere - turns) >= self._settings.queue:
+            wait = "1 waits for its turn" if waiting == 1 else f"{waiting} wait for their turn"
             raise Busy(
                 f"Busy: {counted(turns, 'run')} {'is' if turns == 1 else 'are'} under way and "
-                f"{_waiting(count - turns)}. Try again in {seconds} s.",
+                f"{wait}. Try again in {seconds} s.",
                 seconds,
             )
 
     def _share_of(self, caller: str) -> anyio.CapacityLimiter:
-        """The turns that one of several callers may have at a time."""
-        if caller == LOCAL:
-            return self._unlimited
-        share = anyio.CapacityLimiter(math.ceil(MAX_SHARE * self._settings.concurrent))
+        """The turns that a caller may have at a time: all of them, if it is the only one."""
+        part = 1 if caller == LOCAL else MAX_SHARE
+        share = anyio.CapacityLimiter(math.ceil(part * self._settings.concurrent))
         return self._shares.setdefault(caller, share)
-
-
-def _waiting(count: int) -> str:
-    return "1 waits for its turn" if count == 1 else f"{count} wait for their turn"

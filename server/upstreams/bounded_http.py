@@ -1,10 +1,6 @@
-"""The bound on an upstream's message over HTTP; the SDK's client reads one of any length.
-
-The bound is on the bytes that arrive, so compressed answers are neither requested nor accepted: two
-megabytes of gzip can be ten gigabytes.
-
-Measured with mcp 2.3: 50 MB take 6 s and 125 MB of memory.
-"""
+"""The bound on an upstream's message over HTTP; the SDK's client reads one of any length. It counts
+the bytes that arrive, so compressed answers are not accepted: two megabytes of gzip can be ten
+gigabytes. Measured with mcp 2.3: 50 MB take 6 s and 125 MB of memory."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass

@@ -31,6 +31,8 @@ for _name in ("mcp.client", "httpx2", "httpcore2"):
 
 GRACE_SECONDS, CLOSE_SECONDS = 3.0, 1.5
 """How long an upstream has to end by itself, and then the client to notice that it was killed."""
+LAST_WORDS_SECONDS = 1.0
+"""How long the standard error of a process that has ended may take to be read."""
 MAX_LOG_LINES = 5
 """Of what an upstream last wrote to its standard error."""
 
@@ -100,8 +102,7 @@ class Connection:
     def serving(
         self, scope: anyio.CancelScope, channel: SideChannel | None
     ) -> Iterator[ProgressHandler | None]:
-        """Connects the upstream to a call's channel; yields the progress handler. `lose`
-        cancels `scope`."""
+        """Connects the upstream to a call's channel, until the call ends or `lose` cancels it."""
 
         async def report_progress(
             progress: float, total: float | None, message: str | None
@@ -130,8 +131,7 @@ class Connection:
         return calls[-1]
 
     async def _heard(self, message: object) -> None:
-        """Notes that the tool list changed; the watcher fetches it, because a handler must not
-        wait."""
+        """Notes that the tool list changed. The watcher fetches it: a handler must not wait."""
         if isinstance(message, mcp_types.ToolListChangedNotification) and not self.stale:
             self.stale = True
             self.news.set()
@@ -200,6 +200,12 @@ class Connection:
             with suppress(Exception):
                 await close()  # type: ignore[no-untyped-call]
         closed.set()
+
+    async def heard(self) -> None:
+        """Wait a while for the last words of a process that has ended."""
+        if self._stdio and not self._stdio.alive:
+            with anyio.move_on_after(LAST_WORDS_SECONDS):
+                await self._stdio.heard.wait()
 
     def log_tail(self) -> str:
         words = self._stdio.last_words if self._stdio else ""

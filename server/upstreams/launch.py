@@ -1,8 +1,6 @@
-"""The processes of stdio upstreams, each started with its own environment and known to the reaper.
-
-Nothing of MCP is imported here. FastMCP takes a second to import and an upstream about as long to
-start, so that a command starts the upstreams first (`head_start`) and imports the rest meanwhile.
-"""
+"""The processes of stdio upstreams, each with its own environment and known to the reaper. Nothing
+of MCP is imported here: FastMCP takes a second to import and an upstream about as long to start, so
+a command starts the upstreams first (`head_start`) and imports the rest meanwhile."""
 
 import os
 import re
@@ -27,9 +25,8 @@ BASE_ENVIRONMENT = re.compile(
     r"|(?:LC|XDG|UV|PIP|NPM_CONFIG)_\w+",
     re.IGNORECASE,
 )
-"""The part of our environment that every stdio upstream gets, besides PATH. Everything else, our
-keys among it, has to be named in the upstream's own `env`. UV_, PIP_ and NPM_CONFIG_ say where
-packages come from."""
+"""What every stdio upstream gets of our environment, besides PATH. Anything else, such as a key,
+has to be named in its own `env`. UV_, PIP_ and NPM_CONFIG_ say where packages come from."""
 
 
 class Launch:
@@ -65,8 +62,7 @@ class Launch:
 
 
 class Launcher:
-    """Makes the launches of one server. `cache_dir`: where upstreams without a `cwd` are started;
-    None: the user's cache directory."""
+    """Makes the launches of one server. `cache_dir`: by default the user's cache directory."""
 
     def __init__(self, cache_dir: Path | None = None) -> None:
         self.cache_dir = cache_dir or user_cache_path("planloom")
@@ -76,9 +72,7 @@ class Launcher:
 
     def launch(self, name: str, settings: UpstreamSettings) -> Launch:
         """The launch that `begin` has started, or a new one."""
-        if ahead := self._ahead.pop(name, None):
-            return ahead
-        return Launch(settings, self.cache_dir, self.reaper)
+        return self._ahead.pop(name, None) or Launch(settings, self.cache_dir, self.reaper)
 
     async def begin(self, upstreams: Mapping[str, UpstreamSettings]) -> None:
         """Start the process of each upstream that is a command, before anything talks to it."""
@@ -108,8 +102,7 @@ async def head_start(settings: Settings) -> AsyncIterator[Launcher]:
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The part of `environ` that every upstream gets, and PATH with our scripts first, so that
-    `uvx` is found."""
+    """The base environment of every upstream, with our scripts first in PATH: `uvx` is there."""
     scripts = str(Path(sys.executable).parent)
     path = os.pathsep.join(part for part in (scripts, environ.get("PATH")) if part)
     return {k: v for k, v in environ.items() if BASE_ENVIRONMENT.fullmatch(k)} | {"PATH": path}

@@ -1,13 +1,12 @@
 """Tool definitions as the operator accepted them: a changed one waits for the operator's consent.
 
 Descriptions are part of prompts, and an annotation can make a tool run by itself, so an upstream
-that changes them changes what the agent does. The tools of an upstream that is seen for the first
-time are pinned as they are (trust on first use). After that, a tool that is new or changed is held
-back until the operator accepts it with `planloom tools --accept`. New tools are held back too:
-otherwise an upstream could offer a changed tool under a new name.
+that changes them changes what the agent does. The tools of a new upstream are pinned as they are
+(trust on first use). After that, a changed tool is held back until the operator accepts it with
+`planloom tools --accept`, and so is a new one, which may be a changed tool under another name.
 
-The pins of all servers of a user are in one SQLite file, which processes can share and which a
-crash leaves intact. docs/security.md says what pins do not prevent.
+The pins of all servers of a user are in one SQLite file. docs/security.md says what pins do not
+prevent.
 """
 
 import json
@@ -42,8 +41,7 @@ create table if not exists pins (
 )
 """
 MAX_TOOLS = 1_000
-"""Of an upstream. Each costs about a millisecond of all runs when it is listed, and more than these
-no model chooses from."""
+"""Of an upstream. To list one holds up all runs for about a millisecond."""
 
 _FORGET = """
 delete from pins where upstream = ? and pinned is null and tool not in (

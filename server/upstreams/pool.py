@@ -34,11 +34,8 @@ COURTESY_SECONDS = 1.0
 
 
 class UpstreamPool(anyio.AsyncContextManagerMixin):
-    """The tools of every upstream in `settings`; a `planner.tools.ToolPool`.
-
-    Use as an async context manager: entering starts all upstreams side by side and returns at once,
-    leaving ends them and every process they started. Calls run side by side.
-    """
+    """The tools of every upstream in `settings`; a `planner.tools.ToolPool`. Entering it starts the
+    upstreams and returns at once; leaving ends them and every process they started."""
 
     def __init__(
         self,
@@ -118,8 +115,7 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         return lambda name: self._upstreams.get(name) is not before.get(name)
 
     async def aclose(self) -> None:
-        """End every upstream within about five seconds, from any task. Open and later calls return
-        an error."""
+        """End every upstream in about five seconds, from any task. Open and later calls fail."""
         self._closed = True
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as closing:
@@ -133,10 +129,9 @@ class UpstreamPool(anyio.AsyncContextManagerMixin):
         timeout: float,  # noqa: ASYNC109  a bound
         prompt: str = "",
     ) -> None:
-        """Wait for the upstreams that read the project or that the prompt names: for `patience`
-        seconds until all of them are ready or have failed, and after that until one is ready; or
-        any other, if none of them is in its first start. Never wait longer than `timeout` seconds.
-        A run hardly waits for other upstreams."""
+        """Wait for what a run needs: the upstreams that read the project or that its prompt names.
+        All of them get `patience` seconds to be ready or to fail. Then one has to be ready, or any
+        upstream if none of them is in its first start. `timeout` bounds both."""
         every = list(self._upstreams.values())
         named = [each for each in every if each.name.lower() in prompt.lower()]
         reading = [*named, *(each for each in every if each.settings.reads_project)] or every

@@ -6,15 +6,12 @@ environment. The reaper is a small process beside the server that knows those gr
 pipe which only the server writes to. The pipe ends with the server, by SIGKILL too; then the reaper
 ends the groups and every process with the mark: SIGTERM, half a second, SIGKILL.
 
-The reaper may be killed itself, and the server right after it. So it has a standby, forked from it,
-which gets the same messages and takes its place, with a standby of its own. Where both are killed
-the server starts the next one at once.
+The reaper may be killed itself, and the server right after it. So a standby, forked from it, gets
+the same messages and takes its place. Where both are killed, the server starts the next one.
 
-It needs no rights but the user's own and nothing of the kernel but pipes and process groups, so it
-does the same on Linux and macOS. A process that leaves its group, clears its environment and
-outlives its parent is not found.
-
-The file is run by its path as the reaper; for the server it is the module with `Reaper`.
+It needs only pipes and process groups, so that it does the same on Linux and macOS. A process that
+leaves its group, clears its environment and outlives its parent is not found. The file is run by
+its path as the reaper; for the server it is the module with `Reaper`.
 """
 
 import os
@@ -34,9 +31,9 @@ GRACE_SECONDS = 0.5
 DONE = "done\n"
 """The last line of a server that ended in good order."""
 KILL_SECONDS = 2.0
-"""For processes that are started while the others are being killed."""
+"""How long to look for processes that are started while others are being killed."""
 END_SECONDS = 3.0
-"""For the reaper itself to end, when it has nothing left to do."""
+"""How long the reaper may take to end when it has nothing left to do."""
 
 
 class Reaper:
@@ -70,8 +67,7 @@ class Reaper:
             self._tell(f"-{group}\n")
 
     def close(self) -> None:
-        """End the reaper, which ends all that was not released. May be called again and from
-        several threads."""
+        """End the reaper, and with it all that was not released; from any thread, also again."""
         with self._closing:
             with self._guard:
                 self._tell(DONE)
@@ -156,8 +152,7 @@ def appointed(groups: set[int]) -> TextIO:
 
 
 def follow(lines: TextIO, groups: set[int], standby: TextIO | None = None) -> bool:
-    """Update `groups` and inform the standby, until the pipe ends; returns whether the server ended
-    properly."""
+    """Update `groups` and tell the standby until the pipe ends; returns whether it said `DONE`."""
     orderly = False
     for line in lines:
         if line == DONE:

@@ -91,8 +91,7 @@ def _pattern(secrets: Iterable[str]) -> re.Pattern[str]:
 
 
 def _expression(secret: str) -> str:
-    """Matches a short secret only as a whole word, not as a part of longer words, and lines with
-    the ends that a file has."""
+    """Matches a short secret as a whole word only, and its lines with any ends."""
     whole = r"\r?\n".join(map(re.escape, re.split(r"\r?\n", secret)))
     return whole if len(secret) >= MIN_TOKEN_CHARS else rf"(?<!\w){whole}(?!\w)"
 
@@ -101,8 +100,7 @@ _IN_HTML = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "&<>"})
 
 
 def _spellings(secret: str) -> set[str]:
-    """The secret as written in JSON, also by PHP and Go, in URLs, also by JavaScript, in
-    hexadecimal, and in Base64 of a text around it."""
+    """The secret in JSON (also by PHP and Go), in URLs (also by JavaScript), in hex, in Base64."""
     if len(secret) < _MIN_ENCODED_CHARS:
         return set()
     data = secret.encode("utf-8", "replace")

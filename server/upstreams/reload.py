@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 async def watch_file(
     settings: Settings, pool: UpstreamPool, on_change: Callable[[Settings], Awaitable[None]]
 ) -> None:
-    """Apply changes of the file to the pool until cancelled. A file with mistakes changes nothing,
-    and `pool.problem` says why. `on_change` gets new settings."""
+    """Apply changes of the file to the pool, and give the settings to `on_change`, until cancelled.
+    A file with mistakes changes nothing, and `pool.problem` says why."""
     known = before = settings.stamps  # a change since it was read counts
     while True:
         await anyio.sleep(POLL_SECONDS)

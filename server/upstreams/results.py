@@ -1,7 +1,4 @@
-"""What upstreams say, as the planner reads it: tools to specs, results to harmless plain text.
-
-Pure functions, no connection.
-"""
+"""What upstreams say, as the planner reads it: tools to specs, results to harmless plain text."""
 
 import json
 import re
@@ -28,7 +25,7 @@ MAX_NAME_CHARS = 255
 MAX_COMPARED_VALUES = 50
 """Values of structured content that are looked for in the text beside it."""
 SAID_SHARE = 0.9
-"""Of them, that a text has which says the same."""
+"""The share of them that a text contains if it says the same."""
 
 _TOOL_NAME = re.compile(r"[\w./:-]{1,128}")
 _JSON_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
@@ -160,8 +157,7 @@ def is_tool_name(name: str) -> bool:
 
 
 def unusable(tool: mcp_types.Tool) -> str | None:
-    """Why a valid tool cannot be offered to a model, whose prompts have names as they are; None if
-    it can."""
+    """Why a valid tool cannot be offered to a model, whose prompts have its names; else None."""
     shown = one_line(tool.name)
     if not is_tool_name(tool.name):
         return f"{shown}: the name of the tool has other characters than names in code"
@@ -217,12 +213,9 @@ def tool_spec(tool: mcp_types.Tool, upstream: str, settings: UpstreamSettings) -
 
 
 def safety_of(annotations: mcp_types.ToolAnnotations | None, trusted: bool) -> Safety:
-    """What a tool may do according to its upstream. Without annotations, or trust in them, that is
-    the worst; a missing hint counts as the protocol's default, which is the worse one.
-
-    A read-only tool that also has `openWorldHint` stays `READ_ONLY`: it looks something up
-    elsewhere, as both of Context7's tools do, and changes nothing there.
-    """
+    """What a tool may do according to its upstream: the worst, without annotations or trust in
+    them; a missing hint counts as the protocol's default, the worse one. A read-only tool with
+    `openWorldHint` stays `READ_ONLY`: as Context7's, it looks things up and changes nothing."""
     if annotations is None or not trusted:
         return Safety.DESTRUCTIVE
     if annotations.read_only_hint:
@@ -241,13 +234,10 @@ _NUMBERED = re.compile(r"(  >|\.\.\.)( *\d+)(?=:)")
 
 
 def lines_from_one(text: str) -> str:
-    """A result whose lines count from 0, with lines counting from 1.
-
-    Changed are the integers under `start_line`, `end_line`, `line`, `reference_line`, the numbers
-    of the strings that show numbered lines (`"  > 237:def f():"`), and Serena's `Match lines per
-    file` lists. Only JSON, with or without a heading above it, is changed: in plain text (a file's
-    own lines) a line number looks like any other number.
-    """
+    """A result whose lines count from 0, with lines counting from 1: the integers under
+    `_LINE_KEYS`, strings with numbered lines (`"  > 237:def f():"`), and Serena's `Match lines per
+    file` lists. Only JSON is changed, with or without a heading above it: in plain text a line
+    number looks like any other number."""
     start = _JSON_START.search(text)
     if not start:
         return text
@@ -304,11 +294,8 @@ def one_based_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def listing_text(text: str) -> str:
-    """A directory listing, one entry a line, directories with a slash, at most `MAX_ENTRIES`.
-
-    Understands Serena's `{"dirs": [..], "files": [..]}` and a JSON list of names; anything else is
-    taken line by line.
-    """
+    """A directory listing, one entry a line, directories with a slash, at most `MAX_ENTRIES`. It
+    may be Serena's `{"dirs": [..], "files": [..]}`, a JSON list of names, or lines."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):

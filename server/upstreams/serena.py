@@ -1,10 +1,8 @@
 """Start Serena without leaving a trace in the project.
 
-Called by `python -m planloom.server.upstreams.serena --project DIR`. Serena keeps its settings and
-caches in the project by default and asks for a language server that has to be downloaded. This
-writes a configuration of ours to the user's cache and then becomes Serena (no process stays in
-between), which has an environment of its own in that cache: it is fetched at the first start, and
-later ones need no network.
+`python -m planloom.server.upstreams.serena --project DIR` writes a configuration to the user's
+cache and then becomes Serena, which would keep its settings and caches in the project, and download
+a language server. Serena's own environment, in that cache too, is fetched at the first start.
 """
 
 import argparse

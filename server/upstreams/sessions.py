@@ -1,8 +1,5 @@
-"""The client's side of a session with an upstream: the SDK's, with what our upstreams need.
-
-An invalid tool in a list is left out alone. An upstream that asks for what it cannot have gets an
-error in words. Its questions are handled as they come.
-"""
+"""The client's side of a session with an upstream: the SDK's, but an invalid tool in a list is left
+out alone, and an upstream that asks for what it cannot have gets an error in words."""
 
 import json
 import logging
@@ -35,28 +32,22 @@ NO_QUESTIONS = (
 REFUSALS = (NO_SAMPLING, NO_ROOTS, NO_QUESTIONS)
 """The error that an upstream gets which asks for it."""
 MAX_REQUESTS = 32
-"""Requests of an upstream that are not answered yet. Each of our calls, 16 at a time, may cause
-one."""
+"""Unanswered requests of an upstream. Each of our calls, 16 at a time, may cause one."""
 
 log = logging.getLogger(__name__)
 
 
 class Dispatcher(JSONRPCDispatcher[TransportContext]):
-    """Removes invalid tools from a list, because the SDK would refuse the whole list. A list
-    without a valid tool stays as it is, and one that is too long over all pages, in characters or
-    in tools, is refused.
-
-    It accepts a limited number of requests of an upstream at a time: each is a task, and an
-    upstream that does not read our answers could cause any number of them."""
+    """Removes invalid tools from a list, because the SDK would refuse the whole list, but not if
+    there is no valid one. A list that is too long over all pages is refused. Only so many requests
+    of an upstream are accepted at a time: each is a task until the upstream reads our answer."""
 
     def __init__(self, *streams: Any) -> None:
         super().__init__(*streams)
         self.unreadable: list[str] = []
         """Why each of those tools is invalid."""
-        self._tool_list_chars = 0
-        """Characters of the tool list so far, over its pages."""
-        self._tools = 0
-        """The same for its tools."""
+        self._tool_list_chars = self._tools = 0
+        """The characters and the tools of the pages of the tool list so far."""
         self._unanswered = 0
         self._warned = False
 
@@ -128,8 +119,7 @@ class Session(ClientSession):
         super().__init__(dispatcher=self.dispatcher, **options)
 
     async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
-        """Does nothing: results are read as text, and an output schema could block a validator
-        forever."""
+        """Does nothing: results are read as text, and a schema may block a validator forever."""
 
     async def dispatch_input_request(
         self, ctx: ClientRequestContext, request: mcp_types.InputRequest

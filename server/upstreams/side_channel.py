@@ -1,11 +1,9 @@
 """What an upstream asks, logs and reports while it serves a call, passed on to the call's run.
 
-An upstream's question reaches the person through any view of the run that can ask, like the
-question whether a call may be made (`server.approval.approval`). The person sees who asks; the form
-is rebuilt (`server.approval.elicitation`). Without a person to ask, or an answer in time, the
-upstream gets no answer and the run goes on. The time that a person takes counts neither for the
-call nor for the run. The answer goes only to the upstream that asked, not into any event, record or
-prompt.
+An upstream's question reaches the person through any view of the run that can ask, as approvals do
+(`server.approval.approval`); the form is rebuilt (`server.approval.elicitation`). Without an answer
+in time the run goes on. The time that a person takes counts neither for the call nor for the run,
+and the answer goes only to the upstream that asked, not into any event, record or prompt.
 """
 
 import json
@@ -33,16 +31,11 @@ from server.text import clean, fence, one_line
 from server.upstreams.results import cut
 from server.variables import HIDDEN
 
-MAX_QUESTION_CHARS = 2000
-"""Characters of an upstream's question."""
-MAX_LOG_CHARS, MAX_PROGRESS_CHARS = 500, 150
-"""Characters of a log message, and of what a call says of its progress."""
-MAX_LOGS = 20
-"""Log messages of one call that are passed on."""
-MAX_QUESTIONS = 10
-"""Questions of one call that are passed on."""
+MAX_QUESTION_CHARS, MAX_LOG_CHARS, MAX_PROGRESS_CHARS = 2000, 500, 150
+MAX_LOGS, MAX_QUESTIONS = 20, 10
+"""How many log messages and questions of one call are passed on."""
 PROGRESS_SECONDS = 1.0
-"""Between two reports of one call's progress."""
+"""The shortest time between two reports of one call's progress."""
 
 SECRET = (
     "It seems to ask for a secret. MCP forbids that in a form: do not answer unless you know why "
@@ -127,8 +120,7 @@ class SideChannel:
         self._record(events.UpstreamLogged(**self._of, level=level, text=shown))
 
     async def ask(self, params: ElicitRequestParams, redact: Callable[[str], str]) -> ElicitResult:
-        """Put a question to the person; returns the upstream's answer. `redact` removes operator's
-        secrets."""
+        """Put a question to the person; returns the answer. `redact` removes operator's secrets."""
         self._questions += 1
         if self._questions > MAX_QUESTIONS:
             return NONE
@@ -147,8 +139,7 @@ class SideChannel:
         return resolution.result
 
     def _note(self, resolution: Resolution) -> None:
-        """Record how a question was decided, once and while the call goes on, so that no event
-        comes after the run's end."""
+        """Record how a question was decided, once; not after the call, when the run may be over."""
         if self._asking:
             self._asking = False
             action = resolution.result.action

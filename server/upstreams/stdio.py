@@ -1,9 +1,8 @@
 """The stdio transport to an upstream, with bounds and with errors that name their request.
 
-The SDK's own transport has no bound on a message, reads a long one in quadratic time, and drops
-what it cannot parse, so that the caller waits forever for the answer (measured with mcp 2.3: 50 MB
-take 16 s). Here an answer that is too long or cannot be read ends the one call that it belongs to,
-at once; every other call lives on.
+The SDK's own transport has no bound on a message, reads a long one in quadratic time (mcp 2.3:
+50 MB take 16 s), and drops what it cannot parse, so that the caller waits forever. Here an answer
+that is too long or cannot be read ends the one call that it belongs to.
 """
 
 import json
@@ -36,10 +35,9 @@ MAX_LINE_BYTES = 8 * MAX_MESSAGE_BYTES
 """An upstream that prints more bytes without the end of a line is given up."""
 CHUNK = 2**16
 EDGE = 4096
-"""Bytes that are kept of a message that is too long: at its start and at its end, where its id
-is."""
+"""Bytes kept of the start and the end of a message that is too long; its id is in one of them."""
 END_SECONDS = 2.0
-"""For an upstream to end by itself once its input has ended."""
+"""How long an upstream may take to end by itself once its input has ended."""
 MAX_LOG_BYTES = 1_000_000
 POLL_SECONDS = 0.01
 
@@ -60,11 +58,8 @@ class EndlessLine(Exception):
 
 class Messages:
     """Cuts what an upstream prints into messages; holds at most one of `MAX_MESSAGE_BYTES` bytes.
-
-    Lines that are not messages are left out (some servers print a greeting); `other_lines` says
-    whether there were any. A JSON-RPC error with its id
-    replaces an answer that cannot be used.
-    """
+    Lines that are not messages are left out (some servers print a greeting); `other_lines`: whether
+    there were any. An error with its id replaces an answer that cannot be used."""
 
     def __init__(self) -> None:
         self.other_lines = False
@@ -145,12 +140,9 @@ class ChatterLimit:
 
 
 class StdioTransport(ClientTransport):
-    """Speaks MCP with an upstream over its standard input and output.
-
-    Its process leads its own process group, which ends with the connection. Its standard error goes
-    through `redact`, line by line, to `log_file`, which starts again when it is full; without a
-    disk to write to, the upstream runs all the same.
-    """
+    """Speaks MCP with an upstream over its standard input and output. Its process leads a process
+    group, which ends with the connection. Its standard error goes through `redact`, line by line,
+    to `log_file`, which starts again when it is full."""
 
     def __init__(self, launch: Launch, log_file: Path, redact: Callable[[str], str]) -> None:
         self.log_file = log_file
@@ -161,6 +153,8 @@ class StdioTransport(ClientTransport):
         """Whether every process that it started has ended."""
         self._said, self._line = "", b""
         """The end of its standard error, and the line that is not complete yet."""
+        self.heard = anyio.Event()
+        """Set once its standard error was read to the end."""
         self._launch, self._redact = launch, redact
 
     @asynccontextmanager
@@ -247,8 +241,7 @@ class StdioTransport(ClientTransport):
 
     @property
     def last_words(self) -> str:
-        """The end of its standard error. Secrets are removed before it is cut, so that no part of
-        one remains."""
+        """The end of its standard error, cut after secrets were removed: no part of one remains."""
         return (self._said + self._redact(self._line.decode(errors="replace")))[-EDGE:]
 
     async def _log(self, process: Process) -> None:
@@ -266,6 +259,7 @@ class StdioTransport(ClientTransport):
         except (anyio.EndOfStream, anyio.ClosedResourceError):
             self._write(self._line)
             self._line = b""
+            self.heard.set()
 
     def _write(self, said: bytes) -> None:
         if not said:

@@ -1,8 +1,5 @@
-"""One upstream MCP server: started, kept up, and called.
-
-FastMCP's client does not recover from a lost connection, so a new one replaces it, and the old one
-is closed in the background, bounded in time.
-"""
+"""One upstream MCP server: started, kept up, and called. FastMCP's client does not recover from a
+lost connection, so a new one replaces it, and the old one is closed in the background."""
 
 import logging
 import re
@@ -106,11 +103,6 @@ class Upstream:
                 except ValueError as error:  # nothing to connect to: another try does not help
                     self._fail(str(error))
                     return
-                except OSError as error:  # no file left to open, for example
-                    self._fail(f"it cannot be started: {error}")
-                    await anyio.sleep(delay)
-                    delay = min(2 * delay, MAX_DELAY_SECONDS)
-                    continue
                 self._connection = connection
                 # With the last try's error, until one succeeds.
                 self._become(UpstreamState.STARTING, self._error)
@@ -197,7 +189,7 @@ class Upstream:
                     how = f"answered {name}, but" if unread else "refused the call:"
                     text = self._scrub(f"{self.name} {how} {error}")
                     return failed_call(text, answered=not (unread or connection.lost))
-                self._lose(connection, str(error))
+                await self._lose(connection, str(error))
             except InputRequiredRoundsExceededError as error:
                 text = f"{self.name} asked for input {error.max_rounds} times, which is the limit"
                 return failed_call(text, False)
@@ -205,15 +197,15 @@ class Upstream:
                 text = f"{self.name} answered {name}, but its answer is not a tool result"
                 return failed_call(self._scrub(f"{text}: {error.errors()[0]['msg']}"), False)
             except Exception as error:  # noqa: BLE001  whatever a transport raises, the run goes on
-                self._lose(connection, str(error) or type(error).__name__)
+                await self._lose(connection, str(error) or type(error).__name__)
         if scope.cancelled_caught and not connection.lost:
-            return self._timed_out(connection, name)
+            return await self._timed_out(connection, name)
         return failed_call(f"{self.name} was lost during {name}: {self._error}", False)
 
-    def _timed_out(self, connection: Connection, name: str) -> ToolResult:
+    async def _timed_out(self, connection: Connection, name: str) -> ToolResult:
         connection.timeouts += 1
         if connection.timeouts >= MAX_TIMEOUTS:
-            self._lose(connection, f"{MAX_TIMEOUTS} calls in a row ran out of time")
+            await self._lose(connection, f"{MAX_TIMEOUTS} calls in a row ran out of time")
         limit = f"{self.settings.call_timeout_s:g} s"
         text = f"{name} did not end within {limit}; ask it for less."
         return ToolResult(outcome=Outcome.TIMEOUT, text=text, answered=False)
@@ -237,7 +229,7 @@ class Upstream:
                 if self.state == UpstreamState.READY and (connection := self._connection):
                     if connection.alive():
                         return connection
-                    self._lose(connection, "its process ended")
+                    await self._lose(connection, "its process ended")
                 self._wanted.set()
                 await self.changed.wait()
         return None
@@ -248,7 +240,7 @@ class Upstream:
                 await connection.connect()
                 await self._list_tools(connection)
         except Exception as error:  # noqa: BLE001  whatever a transport raises, the others go on
-            self._lose(connection, self._why_not_started(error))
+            await self._lose(connection, self._why_not_started(error))
             return False
         return True
 
@@ -284,7 +276,7 @@ class Upstream:
                         await self._list_tools(connection)
                 due = anyio.current_time() + MIN_LISTING_PAUSE_SECONDS
             if not connection.lost and not connection.alive():
-                self._lose(connection, "its process ended")
+                await self._lose(connection, "its process ended")
 
     async def _list_tools(self, connection: Connection) -> None:
         found, unreadable = await connection.list_tools()
@@ -305,8 +297,7 @@ class Upstream:
         self.tools = {name: spec for name, spec in tools.items() if name not in self.held}
 
     async def _hold_back(self, listed: Sequence[mcp_types.Tool], used: int) -> None:
-        """Compare all listed tools that can be called with their pins, not only the `used` ones:
-        the operator may allow others later."""
+        """Compare all listed tools with their pins: the operator may allow more than the `used`."""
         named = [tool for tool in listed if results.is_tool_name(tool.name)]
         definitions = {tool.name: Definition.of(tool) for tool in named}
         checked = await anyio.to_thread.run_sync(self._pins.check, self._identity, definitions)
@@ -328,8 +319,9 @@ class Upstream:
             return False  # the file is in use, or damaged: what was held stays so
         return not self.held.keys() <= {each.tool for each in waiting}
 
-    def _lose(self, connection: Connection, why: str) -> None:
+    async def _lose(self, connection: Connection, why: str) -> None:
         """Give up the connection: its calls end now, and a new one will be started."""
+        await connection.heard()
         if not connection.lost and self.state != UpstreamState.CLOSED:
             tail = connection.log_tail()
             said = f"\nThe end of {connection.log}:\n{tail}" if tail else ""

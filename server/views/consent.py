@@ -1,8 +1,5 @@
-"""A call that waits for approval: how every view shows it, and how the answer reaches the run.
-
-It loads no MCP framework, so that the commands can use it. When a person is asked, and what an
-approval permits, is in `server.approval.approval`.
-"""
+"""A call that waits for approval: how every view shows it, and how the answer reaches the run. It
+loads no MCP framework, for the commands. `server.approval.approval` says when a person is asked."""
 
 import json
 import re
@@ -19,15 +16,10 @@ from planner.tools import Approval, Safety
 from server.text import fence
 from server.views.inert import inert_piece
 
-MAX_VALUE_CHARS = 2000
-"""Characters of an argument in a question."""
-MAX_SHOWN_CHARS = 8000
-"""Characters of all of them."""
-SHORT_ID = 8
-"""Characters of a run's id by which a person names it."""
-MIN_DIGEST_CHARS = 12
-"""Characters of a digest by which a person names the call that was shown; no other call of the run
-has the same ones."""
+MAX_VALUE_CHARS, MAX_SHOWN_CHARS = 2000, 8000
+"""Characters of an argument in a question, and of all of them."""
+SHORT_ID, MIN_DIGEST_CHARS = 8, 12
+"""Characters of a run's id and of a call's digest by which a person names them."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _BLANK = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
@@ -62,8 +54,8 @@ class Waiting(BaseModel, frozen=True):
 
 
 def waiting(run_id: str, state: RunState, timeout_s: float, opened: float = 0.0) -> Waiting | None:
-    """The run's call that waits for approval; None if there is none. `opened`: when the question
-    was opened, where that is known: after a resume it is asked anew, once the run has its turn."""
+    """The run's call that waits for approval, if there is one. `opened`: when the question was put,
+    if that is known; after a resume it is put again, once the run has its turn."""
     asked = state.undecided if state.status == "running" else None
     if asked is None or not asked.digest:
         return None
@@ -152,10 +144,8 @@ def whole_call(asked: ApprovalAsked) -> str:
 
 def shown_arguments(arguments: Mapping[str, Any], whole: bool = False) -> tuple[str, bool]:
     """The arguments as a person reads them, one below the other, and whether something was cut.
-
     A text of several lines is shown behind bars, so that no part of it looks like another argument.
-    Characters that a reader would not see are written as escapes, and a backslash as two.
-    """
+    Characters that a reader would not see are written as escapes, and a backslash as two."""
     longest_value, longest = (None, None) if whole else (MAX_VALUE_CHARS, MAX_SHOWN_CHARS)
     lines: list[str] = []
     cut = False

@@ -1,9 +1,8 @@
 """Texts of models and strangers as Markdown that fetches nothing and hides nothing.
 
 A client that renders Markdown fetches an image without asking, and the image's URL can carry data
-that a hostile text had the model put into it. Clients use many kinds of parsers, so this relies on
-none of them: it also works in what a parser takes for code, and in raw HTML. It inserts blanks,
-which do not change the meaning of code.
+that a hostile text had the model put into it. Clients have many kinds of parsers, so this works in
+code and raw HTML too. It inserts blanks, which do not change the meaning of code.
 """
 
 import re
@@ -18,8 +17,7 @@ _HIDING_TAG = re.compile(r"<(?=style\b|script\b|!--)", flags=re.IGNORECASE)
 
 
 def inert(text: str) -> str:
-    """The Markdown without invisible characters, and with a blank in each image and each HTML tag
-    that could fetch."""
+    """The Markdown without invisible characters, with a blank in images and tags that may fetch."""
     text = clean(text)  # first: what is taken out may stand between `!` and `[`
     if _CLOSES_AN_IMAGE.search(text):  # without a link or a definition there is no image
         text = _IMAGE.sub("! ", text)

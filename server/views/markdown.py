@@ -1,8 +1,5 @@
-"""A run as Markdown that only grows, for clients that show a reply while it is written.
-
-What models and strangers wrote stays in its place: their lines are one line each and begin no
-block, and the answer, which may be any Markdown, comes last.
-"""
+"""A run as Markdown that only grows, for clients that show a reply while it is written. What models
+and strangers wrote is one line each and begins no block; the answer, any Markdown, comes last."""
 
 import re
 

@@ -163,6 +163,9 @@ def report(
     chosen, longest = state.iterations, MAX_RESULT_CHARS
     if iteration is not None:
         chosen, longest = state.iterations[iteration : iteration + 1], MAX_REPORT_CHARS
+    warnings = unsettled(state, over=interrupted or state.status != "running")
+    if not_recorded:
+        warnings.append(f"The run is not recorded and ends with this server. {not_recorded}")
     found = Report(
         run_id=run_id,
         goal=state.request.goal if state.request else "answer",
@@ -181,7 +184,7 @@ def report(
         actions=actions(state, chosen, longest),
         done=changes(state.iterations),
         evidence=evidence(state),
-        warnings=_warnings(state, interrupted, not_recorded),
+        warnings=warnings,
         guards=[f"{guard.guard}: {guard.message}" for guard in state.guards],
         questions=[
             QuestionReport(
@@ -204,13 +207,6 @@ def report(
     return Report.model_validate(shown)
 
 
-def _warnings(state: RunState, interrupted: bool, not_recorded: str | None) -> list[str]:
-    warnings = unsettled(state, over=interrupted or state.status != "running")
-    if not_recorded:
-        warnings.append(f"The run is not recorded and ends with this server. {not_recorded}")
-    return warnings
-
-
 def _size(found: Report) -> int:
     return len(json.dumps(found.model_dump(mode="json"), ensure_ascii=False))
 
@@ -218,10 +214,7 @@ def _size(found: Report) -> int:
 def steps(state: RunState, *, interrupted: bool = False) -> list[StepReport]:
     """The plan: what was done of it, and how it stands."""
     over = (interrupted or state.status != "running") and not state.single_steps
-    made = [_step(step, over) for step in state.steps]
-    for step in made:
-        if step.status == "current":
-            step.change = planned_change(state, step.objective)
+    made = [_step(step, over, state) for step in state.steps]
     later = [
         StepReport(
             number=number,
@@ -240,13 +233,15 @@ def planned_change(state: RunState, objective: str) -> str:
     return tool if state.started and tool in state.started.approved_first else ""
 
 
-def _step(step: Step, over: bool) -> StepReport:
+def _step(step: Step, over: bool, state: RunState) -> StepReport:
     ended: Literal["completed", "failed"] = "completed" if step.success else "failed"
+    under_way = not (step.completed or over)
     return StepReport(
         number=step.number,
         objective=step.objective,
         status=ended if step.completed else "unfinished" if over else "current",
         success=step.success if step.completed else None,
+        change=planned_change(state, step.objective) if under_way else "",
         notes=step.notes,
     )
 

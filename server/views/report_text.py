@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from planner.actions import ActionToolCall
+from planner.actions import ActionApproval, ActionToolCall
 from planner.checks.citations import Evidence
 from planner.protocol import Steering
 from planner.text import counted, flat, indented, shortened
@@ -20,8 +20,7 @@ MARKS = {"completed": "x", "failed": "!", "current": "~", "unfinished": "!", "la
 
 
 def markdown(found: Report, *, cost: bool = True, after: str | None = None) -> str:
-    """The report for a reader: the answer first, then the plan, the evidence and the cost.
-    `after`: what to do now, for a reader who has no tools."""
+    """The report for a reader. `after`: what to do now, for one who has no tools."""
     parts = [conclusion(found, after)]
     if made := done_in_words(found):
         parts.append(made)
@@ -87,8 +86,7 @@ def conclusion(found: Report, after: str | None = None) -> str:
 
 
 def done_in_words(found: Report) -> str:
-    """The changes that were made and that the answer does not list, such as those of steps before;
-    empty without any."""
+    """The changes that were made and that the answer does not list; empty without any."""
     others = [each for each in found.done if f"- {each.removesuffix('…')}" not in found.answer]
     if not others:
         return ""
@@ -109,8 +107,10 @@ def what_next(found: Report) -> str:
     if found.status == "running":
         if found.questions and not found.questions[-1].action:
             asks = f"{found.questions[-1].upstream} asks the user something. "
-        elif waiting := _waiting(found):
-            asks = f"`{waiting.name}` needs the user's approval. "
+        elif undecided := [
+            call for call, approval in _approvals(found) if approval.approved is None
+        ]:
+            asks = f"`{undecided[-1].name}` needs the user's approval. "
         else:
             return f"Call get_run with {run} to follow it, cancel_run to end it."
         return f"{asks}Call get_run with {run} to ask the user and go on, cancel_run to end it."
@@ -124,8 +124,7 @@ def what_next(found: Report) -> str:
 
 
 def unavailable(found: Report) -> list[str]:
-    """What the run had to do without, a line each; empty if it found its answer, or was cut off
-    before it could."""
+    """What the run had to do without, a line each; empty if it has its answer or was cut off."""
     if found.status in ("answered", "interrupted"):
         return []
     down = [each for each in found.upstreams if each.state.needs_attention]
@@ -138,7 +137,18 @@ def unavailable(found: Report) -> list[str]:
 
 
 def decisions(found: Report) -> list[str]:
-    return [_decided(call) for call in _calls(found) if call.approval]
+    """A line for each call that needed approval: `write_file` (write), refused: not now."""
+    lines = []
+    for call, approval in _approvals(found):
+        answer = {True: "approved", False: "refused", None: "not decided"}[approval.approved]
+        reason = f": {flat(approval.reason)}" if approval.reason else ""
+        lines.append(f"`{call.name}` ({approval.safety}), {answer}{reason}")
+    return lines
+
+
+def _approvals(found: Report) -> list[tuple[ActionToolCall, ActionApproval]]:
+    calls = [call for action in found.actions for call in action.tool_calls]
+    return [(call, call.approval) for call in calls if call.approval]
 
 
 def warned(warnings: Iterable[str]) -> str:
@@ -154,23 +164,6 @@ def steering_in_words(steering: Steering) -> str:
     parts += [f"skips {'; '.join(steering.skip)}"] if steering.skip else []
     parts += [f"puts first {'; '.join(steering.order)}"] if steering.order else []
     return f"the {steering.by} {' and '.join(parts)}"
-
-
-def _calls(found: Report) -> list[ActionToolCall]:
-    return [call for action in found.actions for call in action.tool_calls]
-
-
-def _waiting(found: Report) -> ActionToolCall | None:
-    asked = [call for call in _calls(found) if call.approval and call.approval.approved is None]
-    return asked[-1] if asked else None
-
-
-def _decided(call: ActionToolCall) -> str:
-    """`write_file`, refused: the user said no."""
-    assert call.approval
-    answer = {True: "approved", False: "refused", None: "not decided"}[call.approval.approved]
-    reason = f": {flat(call.approval.reason)}" if call.approval.reason else ""
-    return f"`{call.name}` ({call.approval.safety}), {answer}{reason}"
 
 
 def asked_in_words(each: QuestionReport) -> str:

@@ -16,11 +16,8 @@ MAX_TEXT_CHARS = 4_000
 
 
 def transcript(run_id: str, record: Iterable[events.Event]) -> str:
-    """The run as Markdown, in the order in which it happened; prompts and replies word for word.
-
-    Of each prompt, only the question at its end is shown; the rest follows from the request and the
-    exchanges above.
-    """
+    """The run as Markdown, in the order in which it happened, prompts and replies word for word;
+    of each prompt only the question at its end, since the rest follows from what is above."""
     parts = [f"# Run {run_id}"]
     state = RunState()
     for event in record:

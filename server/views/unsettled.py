@@ -1,8 +1,5 @@
-"""The calls that should have changed something and did not.
-
-A tool's own answer is in its result, and a refused call is among the approvals. Every other call is
-listed here, so that the report mentions every change that is missing or may have been made.
-"""
+"""The calls that should have changed something and did not, so that the report mentions each one. A
+tool's own answer is in its result, and a refused call is among the approvals."""
 
 import json
 from collections.abc import Sequence

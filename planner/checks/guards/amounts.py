@@ -6,6 +6,7 @@ from itertools import chain, product
 from typing import NamedTuple, Self
 
 from planner.checks.claims import is_number, numbers_in, readings
+from planner.checks.dates import numbers_of_time
 from planner.checks.grounding import CENTS, SCALES, SMALLEST_AMOUNT
 
 MAX_OPERANDS = 40
@@ -23,12 +24,13 @@ class Numbers(NamedTuple):
     """Those of the request but for its percentages."""
     rates: Sequence[float]
     """The percentages of the request."""
+    times: Sequence[float]
+    """What follows from the times and durations of the request."""
     scales: Sequence[int] = SCALES
-    """By what they may grow in a smaller unit."""
 
     @property
     def in_cents(self) -> Self:
-        """The same, for what may be an amount in the smallest unit of its currency."""
+        """The same, for an amount that may be in the smallest unit of its currency."""
         return self._replace(scales=(*self.scales, CENTS))
 
     @classmethod
@@ -37,13 +39,19 @@ class Numbers(NamedTuple):
         forms = (form for rate in _RATE.findall(asked) for form in readings(rate))
         rates = list(dict.fromkeys(float(each) for each in forms if is_number(each)))
         fees = numbers_in(_RATE.sub(" ", asked))
-        return cls(numbers_in(seen), fees[:MAX_FEES], rates[:MAX_FEES])
+        times = [*numbers_of_time(asked)]
+        return cls(numbers_in(seen), fees[:MAX_FEES], rates[:MAX_FEES], times)
 
     def lead_to(self, amount: float) -> bool:
         """Whether an amount is one of them, in whatever unit, or follows from them."""
         in_unit = (number * scale for number in self.seen for scale in self.scales)
-        found = (self.seen, in_unit, self._of_two(), self._shares())
+        found = (self.seen, in_unit, self.times, self._of_two(), self._shares())
         return any(abs(amount - each) < SMALLEST_AMOUNT / 2 for each in chain(*found))
+
+    def last(self, durations: Sequence[Sequence[float]]) -> bool:
+        """Whether all numbers of one of these were seen."""
+        known = {*self.seen, *self.times}
+        return any(known.issuperset(each) for each in durations)
 
     def _of_two(self) -> Iterator[float]:
         newest = self.seen[-MAX_OPERANDS:]
@@ -51,8 +59,8 @@ class Numbers(NamedTuple):
             yield from (first + second, first - second, first * second)
 
     def _shares(self) -> Iterator[float]:
-        """So many percent, as the request says, of a number, and the number with them, also with
-        another number of the request added or taken off: "plus 19.5% and a fee of 5"."""
+        """Each percentage of a number, and the number plus or minus it, also with another number of
+        the request: "plus 19.5% and a fee of 5"."""
         for number, rate in product(self.seen[-MAX_OPERANDS:], self.rates):
             share = number * rate / 100
             for each in (share, number + share, number - share):

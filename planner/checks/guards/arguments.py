@@ -16,8 +16,8 @@ from planner.state import RunState
 from planner.tools import EMPTY, Arguments, ToolSpec
 
 MIN_SHARE = 0.1
-"""Of the number that a tool uses by default. What small models make up is less, 1 of 100; a single
-day instead of seven may be meant, and 0 is where a list begins."""
+"""Of a tool's default number. What small models make up is less, such as 1 of 100; a single day
+instead of seven may be meant."""
 Corrected = tuple[Arguments, list[str]]
 """Arguments as a guard leaves them, and what it has changed, a line each."""
 _PATH_ARGUMENT = re.compile(
@@ -25,25 +25,22 @@ _PATH_ARGUMENT = re.compile(
     r"|dir(?:ectory)?)$",
     re.IGNORECASE,
 )
-"""`relative_path`, `fileName`; not `name_path`, which is a symbol's, nor `xpath` and `json_path`,
-which lead into a document, nor `file_mask`."""
+"""`relative_path`, `fileName`; not `name_path` of a symbol, `xpath`, `json_path` or `file_mask`."""
 
 
 class Seen(NamedTuple):
-    """What paths are known from: those that texts show, and the texts."""
+    """The paths that texts show, and the texts."""
 
     paths: Sequence[str]
     texts: Sequence[str] = ()
 
     def holds(self, path: str) -> bool:
-        """Whether a path stands in a text as a whole. Not all look like paths: `Sent`,
-        `Dockerfile`, `app/[id]/page.tsx`."""
+        """Whether a path stands in a text; it may not look like one: `Sent`, `Dockerfile`."""
         whole = rf"(?<![\w./\\@+-]){re.escape(apart(path))}(?![\w/\\@+-]|\.\w)"
         return any(path in text and re.search(whole, apart(text)) for text in self.texts)
 
 
 def takes_path(name: str) -> bool:
-    """Whether an argument of this name takes the path of a file or a folder."""
     return _PATH_ARGUMENT.search(name) is not None
 
 
@@ -54,7 +51,7 @@ def takes_paths(tool: ToolSpec) -> bool:
 def seen_paths(state: RunState) -> Seen:
     """Every path in the listing, the request or a result, the folders of paths in calls, and what
     a call with the path of a folder found in it."""
-    texts = [state.started.listing or "" if state.started else "", state.user_words]
+    texts = [state.started.listing or "" if state.started else "", state.said_by_user]
     succeeded = [each for each in state.iterations if each.succeeded]
     texts += [readable(each.result) for each in succeeded]
     given = [
@@ -82,8 +79,7 @@ def _paths(text: str) -> tuple[str, ...]:
 
 
 def corrected_paths(arguments: Arguments, tool: ToolSpec, seen: Seen) -> Corrected:
-    """Resolve path arguments that appear nowhere to the nearest path seen; leave out an optional
-    one without any."""
+    """Replace a path that was never seen by the nearest one, or leave out an optional one."""
     corrected, changes = dict(arguments), []
     spelled: dict[str, str] = {}
     for each in seen.paths:
@@ -110,9 +106,8 @@ def corrected_paths(arguments: Arguments, tool: ToolSpec, seen: Seen) -> Correct
 
 
 def _is_choice(tool: ToolSpec, name: str, value: str) -> bool:
-    """Whether the value of an optional argument may be one of its own, and no path: `desc` of a
-    `sort_dir`, `sent` of a mailbox's `folder`. Without it, a tool that has another default than all
-    would look there."""
+    """Whether the value of an optional argument may be no path, but a choice: `desc` of a
+    `sort_dir`, `sent` of a mailbox's `folder`. A tool whose default is not everywhere needs it."""
     own = tool.parameters.get(name, {})
     if not re.fullmatch(r"[\w -]+", value):
         return False
@@ -123,8 +118,8 @@ def _is_choice(tool: ToolSpec, name: str, value: str) -> bool:
 
 
 def _joined(path: str, known: Container[str], seen: Seen) -> bool:
-    """Whether a path from the root is a folder that was seen as such and a path within it: there
-    are tools that take no other paths, and tools that return none."""
+    """Whether a path from the root is a folder that was seen and a known path within it: some tools
+    take only such paths, and others return none."""
     return any(
         path.removeprefix(f"{folder}/") in known and seen.holds(f"/{folder}")
         for folder in _parents(path)
@@ -133,8 +128,7 @@ def _joined(path: str, known: Container[str], seen: Seen) -> bool:
 
 def _nearest_path(path: str, seen: Sequence[str], whole: bool) -> str | None:
     """The path seen that has more or fewer folders before it, else the one spelled most similarly.
-    A bare name may come from the listing of any folder, so it only replaces a `whole` path, which
-    begins at the root."""
+    A bare name may be from any folder's listing, so it only replaces a `whole` path."""
     longer = [each for each in seen if each.endswith("/" + path)]
     shorter = [each for each in seen if path.endswith("/" + each) and (whole or "/" in each)]
     if longer or shorter:
@@ -184,8 +178,7 @@ def coercions(written: Arguments, coerced: Arguments) -> list[str]:
 
 
 def without_limits(arguments: Arguments, tool: ToolSpec, said: str) -> Corrected:
-    """Leave out optional numbers far below the tool's default that the user has not said: a small
-    model asks for one entry where the tool returns a hundred."""
+    """Leave out optional numbers far below the tool's default that the user has not said."""
     kept, changes = dict(arguments), []
     numbers = {float(each) for each in re.findall(r"\d+(?:\.\d+)?", without_separators(said))}
     for name, value in arguments.items():
@@ -199,10 +192,9 @@ def without_limits(arguments: Arguments, tool: ToolSpec, said: str) -> Corrected
 
 
 def spelled_as_said(arguments: Arguments, tool: ToolSpec, said: str, seen: str) -> Corrected:
-    """Texts that the user has said in other capitals, as the user did: many tools find nothing for
-    `paris`. What was `seen` in a result, a choice, and what the argument's description has stay as
-    they are spelled there: a collection of customers that is named `kunden` is none of "Kunden".
-    A code in capitals alone is no word: `IN` is not the "in" of "in India"."""
+    """Spell texts as the user did: many tools find nothing for `paris`. A choice, and what a result
+    (`seen`) or the description spells so, stay: a collection may be named `kunden`. So does a code
+    in capitals: `IN` is not the "in" of "in India"."""
     corrected, changes = dict(arguments), []
     for name, value in arguments.items():
         if choices(tool.grammar, name):
@@ -229,8 +221,7 @@ def _as_said(value: str, said: str, known: str) -> str:
 _SAYS_MASK = re.compile(r"\b(?:globs?|masks?|wildcards?)\b", re.IGNORECASE)
 _SAYS_REGEX = re.compile(r"\bregex|\bregular expression", re.IGNORECASE)
 _REGEX_IN_MASK = re.compile(r"\\[.wdsbWDSB]|^\^|\$$|\||\.\+|^\.\*|^\(\?")
-"""What no mask contains. `main.*` is a mask; `.*` at the start is one only for hidden files, and
-its translation finds these too."""
+"""What no mask contains. With `.*` at its start, a mask would be one for hidden files."""
 _REGEX_PART = re.compile(
     r"(?P<nothing>^\(\?\w+\)|[\^$]|\\[bB])"
     r"|(?P<any>(?:\\[wdsWDS]|\.|\[[^\]]*\]|\([^()]*\))[*+?]|\\[wdsWDS]|\([^()]*\))"
@@ -257,8 +248,8 @@ def takes_regex(tool: ToolSpec, name: str) -> bool:
 
 
 def corrected_patterns(arguments: Arguments, tool: ToolSpec) -> Corrected:
-    """Translate regular expressions for arguments that take a mask, and masks and broken
-    expressions for those that take a regular expression."""
+    """Make masks of regular expressions where an argument takes a mask, and regular expressions of
+    masks and broken expressions where it takes those."""
     corrected, changes = dict(arguments), []
     for name, value in arguments.items():
         if not isinstance(value, str):

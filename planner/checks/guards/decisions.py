@@ -19,7 +19,7 @@ def unknown_tool(name: str, tools: Sequence[ToolSpec]) -> str:
 
 
 def not_allowed(tool: ToolSpec, policy: Policy) -> str | None:
-    """Why a run with this policy may not even ask for a call of the tool; None if it may."""
+    """Why a run with this policy may not ask for a call of the tool; None if it may."""
     if tool.read_only or Policy.READ_ONLY not in (tool.policy, policy):
         return None
     who = "the operator permits" if tool.policy is Policy.READ_ONLY else "this run may use"

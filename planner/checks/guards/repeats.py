@@ -9,8 +9,8 @@ from planner.state import Iteration, RunState
 from planner.tools import Arguments, Outcome, ToolSpec, find
 
 FRUITLESS_DECISIONS = 2
-"""After so many in a row whose calls brought nothing new, the run concludes; without any answer,
-another tool has to be chosen first."""
+"""After so many in a row whose calls brought nothing new, the run concludes, or without any answer
+has to choose another tool."""
 REFUSED = "It was not made; go on without it."
 UNKNOWN = "It may have been done or not, and is not made again; look with a tool that reads."
 
@@ -18,9 +18,8 @@ UNKNOWN = "It may have been done or not, and is not made again; look with a tool
 def repeated(
     state: RunState, tool: ToolSpec, arguments: Arguments, outcome: Outcome = Outcome.SUCCESS
 ) -> Iteration | None:
-    """The last iteration that made this call, or an equal one, with this outcome. One from before a
-    change, or for an earlier request, does not count: its result may be outdated, and what failed
-    may be possible since."""
+    """The last iteration that made an equal call with this outcome. One from before a change, or
+    for an earlier request, does not count: it may have another result now."""
     for iteration in reversed(state.part_iterations):
         if iteration.outcome is outcome and made(iteration, tool, arguments):
             return iteration
@@ -35,13 +34,12 @@ def in_one_way(tool: ToolSpec) -> bool:
 
 
 def exhausted(state: RunState, tool: ToolSpec) -> bool:
-    """Whether a tool can only be called in one way, and what that returned is in view."""
+    """Whether a tool takes no arguments, and what it returned is in view."""
     return in_one_way(tool) and repeated(state, tool, {}) in state.shown_iterations
 
 
 def known(state: RunState, iteration: Iteration) -> bool:
-    """Whether a call was not sent because its result is known. One from before a change does not
-    count, as in `repeated`."""
+    """Whether a call was not sent because its result is known since the last change."""
     for each in reversed(state.iterations[: iteration.number]):
         same_call = each.tool == iteration.tool and each.arguments == iteration.arguments
         if same_call and each.succeeded:
@@ -52,8 +50,7 @@ def known(state: RunState, iteration: Iteration) -> bool:
 
 
 def not_again(state: RunState, tool: ToolSpec, arguments: Arguments) -> str | None:
-    """Why a call that may change something is neither requested nor made again: it was refused, or
-    it was sent and its effect is unknown."""
+    """Why a change is not requested or made again: it was refused, or its effect is unknown."""
     for iteration in state.iterations:
         if not made(iteration, tool, arguments):
             continue
@@ -69,10 +66,8 @@ def in_another_way(
     state: RunState, tool: ToolSpec, arguments: Arguments, tools: Sequence[ToolSpec]
 ) -> str | None:
     """Why a change is not made that another of these tools has made with all its values, two at
-    least: a payment that was sent, and is to be scheduled as well. If the request or its search
-    words, which are in the language of the tools, have a word of this tool's name or a long one of
-    its description that the other has not, both are asked for: a branch that is created, and
-    switched to."""
+    least: a payment that was sent is not scheduled as well. If the request or its search words have
+    a word for this tool alone, both are asked for: a branch is created, and switched to."""
     values = _values(arguments)
     asked = _told(tool) & {*words(" ".join([state.user_words, *state.search]))}
     for each in state.part_iterations:
@@ -101,9 +96,8 @@ def made(iteration: Iteration, tool: ToolSpec, arguments: Arguments) -> bool:
 
 
 def fruitless(state: RunState) -> list[list[str]]:
-    """The tools of the newest decisions in a row whose calls brought no new line: faults, refusals,
-    empty results, and repeats. Look-ups by code do not count, because they end by themselves, nor
-    does anything before the newest request, or before the user steered the run."""
+    """The tools of the newest decisions in a row whose calls brought no new line. Look-ups by code
+    end by themselves and do not count, nor does what was before the newest request or steering."""
     fresh = new_lines(state.iterations)
     decisions: list[list[str]] = [[]]
     steered_at = max((each.iteration for each in state.steered), default=-1)

@@ -8,16 +8,18 @@ from urllib.parse import unquote
 
 from rapidfuzz import fuzz, process
 
-from planner.checks.claims import claims, holds, is_value, numbers_in, plain, readings
+from planner.checks.claims import claims, holds, is_date, is_value, numbers_in, plain
+from planner.checks.dates import in_seconds, lasting
 from planner.checks.forms import is_path
 from planner.checks.grounding import chosen, gathered, given_paths, leaves, strings
 from planner.checks.guards.amounts import Numbers
 from planner.checks.guards.arguments import Corrected, takes_path
+from planner.checks.guards.no_effect import literals
 from planner.checks.guards.results import empty
 from planner.checks.validation import choices, takes_whole
 from planner.evidence.context import entries_within, readable
 from planner.evidence.listing import paths_said
-from planner.evidence.words import BETWEEN, apart, long_words, words
+from planner.evidence.words import BETWEEN, apart, long_words, says, words
 from planner.passage import Passage
 from planner.state import Iteration, RunState
 from planner.text import flat, shortened
@@ -32,7 +34,7 @@ MIN_QUOTED_CHARS = 6
 NEAR = 60
 """Of 100: from there on a passage nearly contains a text."""
 MAX_PLAIN_NUMBER = 1
-"""A number up to this one needs no source: it is a flag or a count."""
+"""A number up to this one is a flag or a count."""
 MAX_IN_WORDS = 20
 MAX_CANDIDATES = 40
 """Values that a model may choose an argument from."""
@@ -50,7 +52,6 @@ _BLANK_VALUE = re.compile(r"<.*>|\[.*\]|\{.*\}|\$\{?\w+\}?")
 """`<id of the bill>`: what stands for a value that is not known."""
 _CODE_VALUE = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]|@")
 """With letters and digits, or an e-mail address."""
-_DATE_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{1,2}:\d{2}(?::\d{2})?")
 
 
 _EXPLAINED = re.compile(r"(?<![\w.])(\d{1,3})\s*[=:]\s*(?=[^\W\d])")
@@ -68,8 +69,7 @@ class Guess(NamedTuple):
 
     @property
     def is_amount(self) -> bool:
-        """Whether it is a number and no id: another number under the same name may be found, and
-        would be as wrong."""
+        """Whether it is a number and no id."""
         return not isinstance(self.value, str) and not is_id(self.argument)
 
     @property
@@ -79,8 +79,8 @@ class Guess(NamedTuple):
 
     @property
     def wanted(self) -> str:
-        """What has to be found out: the argument, and its value only if that is in words, because
-        a small model looks for an id that it made up."""
+        """What has to be found out: the argument, with its value only if that is in words, because
+        a small model would look for an id that it made up."""
         plain = isinstance(self.value, str) and not _BLANK_VALUE.fullmatch(self.value)
         if not plain or _TOKEN_VALUE.fullmatch(self.value):
             return self.argument
@@ -88,20 +88,18 @@ class Guess(NamedTuple):
 
 
 def said(state: RunState) -> str:
-    """What a change may be made with: the words of the user, passages, and results that hold
-    something. What a model planned, noted or looked for proves nothing; only the path of a file
-    that was read is known to be there."""
+    """What a change may be made with: the user's words, passages, results that hold something, and
+    the paths of files that were read."""
     texts = gathered(state)
     for call in chosen(state):
         if not empty(call.result):
             texts += given_paths(call)
             texts.append(found_by(call))
-    return "\n".join([*texts, state.user_words])
+    return "\n".join([*texts, state.said_by_user])
 
 
 def found_by(call: Iteration) -> str:
-    """The result of a call, without what it repeats of what the call looked for: "no transfer of
-    798.0" does not say that there is one."""
+    """The result of a call without what the call looked for, which "no transfer of 798.0" names."""
     result = apart(readable(call.result))
     numbers = [str(each) for each in call.arguments.values() if type(each) in (int, float)]
     for value in [*strings(call.arguments), *numbers]:
@@ -115,10 +113,9 @@ def unseen(
     arguments: Arguments, seen: str, tool: ToolSpec | None = None, asked: str = ""
 ) -> list[Guess]:
     """The arguments of a change that appear nowhere in what was seen: ids, accounts, channels,
-    addresses, paths and amounts. Free text is the model's own; dates are spelled in many ways; a
-    number may follow from two others, or from one and what the user `asked`, and be told in cents
-    where only whole numbers are taken; and a value may have a meaning by the definition of its
-    tool."""
+    addresses, paths and amounts; not free text, nor dates, which are spelled in many ways. A number
+    may follow from two others, or from one and what the user `asked`, or be in cents where only
+    whole numbers are taken. A value may have a meaning by the tool's definition."""
     in_units = Numbers.of(seen, asked)
     seen = f"{seen}\n{plain(seen)}"  # an id may stand there in other digits
     guesses = []
@@ -127,19 +124,23 @@ def unseen(
         numbers = in_units.in_cents if in_cents else in_units
         guesses += [
             Guess(argument, value)
-            for name, value in leaves(each, argument)
+            for name, value in [*leaves(each, argument), *literals(each)]
             if (
                 not (tool and _has_meaning(tool, argument, value))
                 and _has_no_source(value, seen, numbers, known_only=is_id(name))
             )
-            or (_PLACE_ARGUMENT.search(name) and _is_unknown(value, seen))
+            or (
+                _PLACE_ARGUMENT.search(name)
+                and isinstance(value, str)
+                and not _stands(value.strip("#@ "), seen)
+            )
         ]
     return guesses
 
 
 def _has_meaning(tool: ToolSpec, argument: str, value: Any) -> bool:
-    """Whether the definition of a tool says what a value stands for: it is one of its choices, or,
-    as a number, of a scale such as "1 = urgent, 2 = high"."""
+    """Whether a tool's definition says what a value stands for: it is a choice, or a number of a
+    scale such as "1 = urgent, 2 = high"."""
     if type(value) in (int, float, str) and value in choices(tool.grammar, argument):
         return True
     if type(value) not in (int, float):
@@ -150,10 +151,9 @@ def _has_meaning(tool: ToolSpec, argument: str, value: Any) -> bool:
 
 
 def without_guesses(arguments: Arguments, tool: ToolSpec, seen: str, asks: bool) -> Corrected:
-    """Leave out the optional arguments of a change that appear nowhere in what was seen, texts
-    among them with no word of it or of the tool's own definition, such as the name of a person whom
-    nobody mentioned. A small number stays if a person is asked, who is told that it is a guess: it
-    may have been said in words."""
+    """Leave out the optional arguments of a change that nobody said: those that are `unseen`, and
+    texts without a word of what was seen or of the tool's definition. If a person is asked, a small
+    number stays and is told to be a guess: it may have been said in words."""
     kept, changes = dict(arguments), []
     known = {*words(f"{seen}\n{tool.model_dump_json()}")}
     guessed = {
@@ -178,7 +178,6 @@ _ID_ARGUMENT = re.compile(
 
 
 def is_id(argument: str) -> bool:
-    """Whether an argument of this name takes an id."""
     return _ID_ARGUMENT.search(argument) is not None
 
 
@@ -196,13 +195,16 @@ def _has_no_source(value: Any, seen: str, numbers: Numbers, known_only: bool) ->
             alone = rf"(?<![\w.-])(?<!\d[:/]){value}(?![\w/-]|[:.]\d)"
             return re.search(alone, apart(seen)) is None
         case int() | float():
-            return abs(value) > MAX_PLAIN_NUMBER and not numbers.lead_to(abs(value))
+            plain_number = abs(value) <= MAX_PLAIN_NUMBER or numbers.lead_to(abs(value))
+            return not plain_number and not in_seconds(value, seen)
         case str() if known_only and " " in value.strip():  # a title, where an id is asked for
             return True
         case str() if _BLANK_VALUE.fullmatch(value):
             return value not in seen
         case str() if _QUANTITY.fullmatch(value) and not (known_only or _stands(value, seen)):
             return not all(map(numbers.lead_to, map(float, _DECIMAL.findall(value))))
+        case str() if not known_only and numbers.last(lasting(value)):
+            return False
         case str() if _is_token(value, known_only) and not is_date(value):
             bare = unquote(_SCHEME.sub("", value)).strip("./#@")
             whole, *of_path = [_stands(part, seen) for part in [bare, *bare.split("/")]]
@@ -211,19 +213,13 @@ def _has_no_source(value: Any, seen: str, numbers: Numbers, known_only: bool) ->
 
 
 def _is_token(value: str, known_only: bool) -> bool:
-    """Whether a text names something that has to be known, and is no word. What is joined of words
-    with underscores, such as the kind of a relation, may be the model's own, unless it is an id."""
+    """Whether a text names something that has to be known. Words joined with underscores, such as
+    the kind of a relation, may be the model's own, unless they are an id."""
     return _TOKEN_VALUE.fullmatch(value) is not None or (known_only and "_" in value)
 
 
-def is_date(value: str) -> bool:
-    """Whether it is a date or a time, in any format that is one: `15.01.2027`, `01/15/2027`."""
-    return any(map(_DATE_VALUE.fullmatch, readings(value)))
-
-
 def _stands(value: str, text: str) -> bool:
-    """Whether a value stands in a text as a whole, in any case: 3 is no part of 31. A long code may
-    stand there in groups, as people write accounts and numbers of telephones."""
+    """Whether a text has a value as a whole, in any case; a long code may stand in groups."""
     if holds(text.casefold(), value.casefold()):
         return True
     if not _LONG_CODE.fullmatch(value):
@@ -231,10 +227,6 @@ def _stands(value: str, text: str) -> bool:
     grouped = "[ .()-]{0,2}".join(map(re.escape, value))
     whole = rf"(?<!\w)(?<!\d[ -]){grouped}(?!\w|[ -]\d)"
     return re.search(whole, apart(text), re.IGNORECASE) is not None
-
-
-def _is_unknown(value: Any, seen: str) -> bool:
-    return isinstance(value, str) and not _stands(value.strip("#@ "), seen)
 
 
 def mentioned(names: Iterable[str], state: RunState) -> set[str]:
@@ -245,26 +237,32 @@ def mentioned(names: Iterable[str], state: RunState) -> set[str]:
 
 def another_entry(arguments: Arguments, state: RunState) -> str | None:
     """What may be wrong with an id in a change: the entry that has it, in a list that was found,
-    has no word of the request which tells the entries apart, and another entry has one. A small
-    model takes the first entry."""
-    asked = {*long_words(state.user_words)}
+    has no word of the request which tells the entries apart, and another entry has one, or has a
+    value as the request says it. A small model takes the first entry."""
+    request = state.user_words
+    asked = {*long_words(request)}
     for name, listed, having in _entries_meant(arguments, state):
-        said = [asked & {*words(each)} for each in listed]
-        common = {word for word in asked if all(word in each for each in said)}
-        told = [each - common for each in said]
+        said = [asked.intersection(words(each)) | _whole_in(request, each) for each in listed]
+        told = [each - said[0].intersection(*said) for each in said]
         best = max(range(len(listed)), key=lambda n: len(told[n]))
         if told[best] and not told[having]:
             own, other = (shortened(flat(listed[n]), MAX_ENTRY_CHARS) for n in (having, best))
-            word = min(told[best])
+            word = min(told[best] & asked or told[best])
             return (
                 f"the request says {word}, as ({other}) does; {name} {arguments[name]} is ({own})"
             )
     return None
 
 
+def _whole_in(request: str, entry: str) -> set[str]:
+    """The values of an entry that stand in a request as they are: `Dune` beside `Dune Messiah`."""
+    values = re.findall(r"""[:=]\s*["']?([^\W\d][^"'\n,}]*)""", entry)
+    return {each.strip() for each in values if says(request, each.strip())}
+
+
 def as_it_is(arguments: Arguments, state: RunState) -> str | None:
-    """What is wrong with a change of an entry that has all of its values already, as the newest
-    list that was found says: it would change nothing, and be told as done."""
+    """What is wrong with a change whose entry has all of its values already, by the newest list: it
+    would change nothing, and be told as done."""
     newest = next(_entries_meant(arguments, state), None)
     if newest is None:
         return None
@@ -291,9 +289,8 @@ def _has(entry: str, name: str, value: Any) -> bool:
 
 
 def not_named(tool: ToolSpec, arguments: Arguments, request: str) -> str | None:
-    """Why a file is not to be deleted, where nobody is asked: the request names others, and neither
-    this one nor its folder. A destructive tool that needs nothing but a path is taken for one that
-    deletes."""
+    """Why a file is not to be deleted, where nobody is asked: the request names others, and not
+    this one. A destructive tool that needs nothing but a path is taken for one that deletes."""
     named = paths_said(request)
     [name] = tool.required if len(tool.required) == 1 else [""]
     path, *places = (
@@ -307,17 +304,16 @@ def not_named(tool: ToolSpec, arguments: Arguments, request: str) -> str | None:
 
 
 def instead_of_said(before: Arguments, now: Arguments, request: str) -> str | None:
-    """A name or a path of the request that a change was to be made with, and that its next try has
-    something else for: a tool that cannot find a folder is not to write somewhere else."""
+    """A name or a path of the request for which the next try of a change has something else: a tool
+    that cannot find a folder is not to write somewhere else."""
     said = {each for each in claims(request) if not is_value(each)}
     pairs = ((str(before.get(name)), str(value)) for name, value in now.items())
     return next((old for old, new in pairs if old in said and old not in new), None)
 
 
 def without_flips(arguments: Arguments, tool: ToolSpec, state: RunState) -> Corrected:
-    """Leave out the optional booleans of a change that differ from what the entry with its id has
-    now, if the user says no word of their names: a small model fills in each argument that a tool
-    takes."""
+    """Leave out the optional booleans of a change that would turn what its entry has now, if the
+    user says no word of their names: a small model fills in each argument."""
     kept, changes = dict(arguments), []
     meant = {*tool.required, *mentioned(arguments, state)}
     for _, listed, having in _entries_meant(arguments, state):
@@ -332,8 +328,8 @@ def without_flips(arguments: Arguments, tool: ToolSpec, state: RunState) -> Corr
 def _entries_meant(
     arguments: Arguments, state: RunState
 ) -> Iterator[tuple[str, Sequence[str], int]]:
-    """The arguments that are ids, each with the lists that were found in which only one entry has
-    it, the newest first, and where that entry is in the list."""
+    """The arguments that are ids, each with the lists, the newest first, in which only one entry
+    has it, and that entry's place."""
     lists = [entries_within(call.result) for call in chosen(state)][::-1]
     for name, listed in product(filter(is_id, arguments), lists):
         given = arguments[name]
@@ -349,8 +345,8 @@ _BARE = r"""[^\s"',}\]][^\n\t,}\]|;]*?(?=\s+\w+[:=]|\s+#|\s*(?:[\n\t,}\]|;]|\Z))
 
 
 def candidates(argument: str, result: str) -> list[str]:
-    """The values that a result gives under the name of an argument, or under `id` where the
-    argument is one: `id_: '24'` for `event_id`; under `iid` for `issue_iid`."""
+    """The values that a result gives under the name of an argument, or of its id: `id_: '24'` for
+    `event_id`, `iid: 3` for `issue_iid`."""
     names = {argument}
     if found := _ID_ARGUMENT.search(argument):
         own = found[1] or found[2]
@@ -365,8 +361,8 @@ def candidates(argument: str, result: str) -> list[str]:
 
 
 def only_candidates(argument: str, result: str) -> list[str]:
-    """The candidates; none if they are accounts, addresses or codes, and the result has another one
-    in its prose: a line of a stranger's text would otherwise be the only choice."""
+    """The candidates; none if they are accounts, addresses or codes, and the result's prose has
+    another one: otherwise a stranger's line could be the only choice."""
     own = candidates(argument, result)
     if not any(map(_CODE_VALUE.search, own)):
         return own
@@ -377,8 +373,8 @@ def only_candidates(argument: str, result: str) -> list[str]:
 
 
 def meant(arguments: Arguments, failure: str, passages: Sequence[Passage]) -> Passage | None:
-    """The passage that a call was meant for, if its tool did not find a text that is in another
-    place than the call names, or is nearly somewhere: small models copy from memory."""
+    """The passage that a call was meant for, whose tool did not find a text: the text, or nearly
+    the same, is in another place. Small models copy from memory."""
     said = [*strings(arguments)]
     texts = [each.text.lower() for each in passages]
     for value in said:

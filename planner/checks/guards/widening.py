@@ -27,12 +27,9 @@ _HEADED = re.compile(r"(?:([^\n:,\"'\[{(]{1,60}:)\s+)?(.*)", re.DOTALL)
 
 
 def wider(tool: ToolSpec, arguments: Arguments) -> list[Arguments]:
-    """Broader versions of a call that found nothing, the nearest first.
-
-    A search in texts or for files is made everywhere, then with a looser pattern; a look-up in a
-    folder everywhere; a listing in the parent folder; any other look-up that requires a
-    text without the optional ones, then for its longest words alone.
-    """
+    """Broader versions of a call that found nothing, the nearest first: a search for texts or files
+    is made everywhere, then with a looser pattern; a look-up in a folder everywhere; a listing in
+    the parent folder; any other look-up without its optional texts, then for its longest words."""
     everywhere = _everywhere(tool, arguments)
     mask = next((name for name in tool.required if takes_mask(tool, name)), None)
     tries: list[Arguments] = []
@@ -67,8 +64,7 @@ def in_fewer_words(tool: ToolSpec, arguments: Arguments) -> list[Arguments]:
 
 @lru_cache(maxsize=RESULTS_KEPT)
 def items(result: str) -> tuple[str, ...]:
-    """The items of a list of short texts: in JSON, or one on a line, the first of them behind a
-    heading if there is one; empty for anything else."""
+    """The items of a list of short texts, in JSON or one on a line, maybe behind a heading."""
     read = value_of(result)
     if isinstance(read, dict) and len(read) == 1:
         [read] = read.values()
@@ -99,11 +95,10 @@ def _distinct(tool: ToolSpec, arguments: Arguments, tries: Sequence[Arguments]) 
 
 def _everywhere(tool: ToolSpec, arguments: Arguments) -> Arguments:
     """The arguments without those that limit the call to some files."""
-    required = tool.required
     return {
         name: _top(value) if takes_path(name) else value
         for name, value in arguments.items()
-        if name in required or not (takes_path(name) or takes_mask(tool, name))
+        if name in tool.required or not (takes_path(name) or takes_mask(tool, name))
     }
 
 
@@ -124,7 +119,7 @@ def _with_fewer_words(arguments: Arguments, tool: ToolSpec) -> list[Arguments]:
 
 
 def _tells(word: str) -> bool:
-    """Whether a word may be searched for alone: without spaces, a short one says much."""
+    """Whether a word may be searched for alone; in scripts without spaces, a short one may."""
     return len(word) >= MIN_WORD_CHARS or is_unspaced(word)
 
 

@@ -1,5 +1,4 @@
-"""What a trial asks, and the small project that it asks about: names and numbers that no model
-knows from elsewhere."""
+"""The questions of a trial, and their small project, whose names and numbers no model knows."""
 
 import re
 from dataclasses import dataclass

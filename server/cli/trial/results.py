@@ -52,8 +52,7 @@ class Measurement(BaseModel):
 
     @property
     def score(self) -> int:
-        """A confident wrong answer costs as much as a right one gains, and a question that there
-        was no time for gains nothing."""
+        """A confident wrong answer costs as much as a right one gains."""
         return self.right - self.wrong
 
 

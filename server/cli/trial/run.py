@@ -42,11 +42,10 @@ from server.text import read_text
 
 MEMORY_SHARE = 0.8
 """Of this machine's memory: larger weights are not tried unless they are named."""
-INTERRUPTED = "it was interrupted"
 QUESTION_SHARE = 1 / 8
 """Of a model's time: the limit of a question. None is begun without that much time."""
 MAX_COLUMNS = 1000
-"""Of a table that is not on a terminal; none is as wide."""
+"""Of a table that is not on a terminal; no table is as wide."""
 Pair = tuple[str, str]
 
 
@@ -73,7 +72,7 @@ async def try_on_terminal(
         write_project(Path(folder) / "project")
 
         async def measure(pair: Pair) -> None:
-            each = Measurement(fast=pair[0], full=pair[1], stopped=INTERRUPTED)
+            each = Measurement(fast=pair[0], full=pair[1], stopped="it was interrupted")
             measured.append(each)
             await _measure(settings, each, Path(folder), minutes * 60, bars)
             results.add(each)
@@ -173,21 +172,16 @@ async def _measure(
                     break
                 await _ask(parts, question, limit, measured)
                 bars.update(bar, advance=1, score=f"{measured.right} right, {measured.wrong} wrong")
-                if not console.is_terminal:
-                    console.print(Text(_line(measured, question)), soft_wrap=True)
+                if not console.is_terminal:  # where there is no bar
+                    at = f"{measured.name} {len(measured.outcomes)}/{len(QUESTIONS)}"
+                    said = f"{measured.outcomes[-1]}, {measured.seconds[-1]:.0f} s: {question.text}"
+                    console.print(Text(f"{at} {said}"), soft_wrap=True)
         measured.memory = await ollama.memory(host, pair)
         await ollama.unload(host, pair, settings.models.num_ctx)
     except PlanloomError as error:
         measured.stopped = str(error)
     else:
         measured.stopped = ""
-
-
-def _line(measured: Measurement, question: Question) -> str:
-    """The newest answer, for a log, where there is no bar."""
-    number, seconds = len(measured.outcomes), measured.seconds[-1]
-    of = f"{measured.name} {number}/{len(QUESTIONS)}"
-    return f"{of} {measured.outcomes[-1]}, {seconds:.0f} s: {question.text}"
 
 
 async def _ask(parts: Parts, question: Question, seconds: float, measured: Measurement) -> None:

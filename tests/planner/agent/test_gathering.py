@@ -507,6 +507,21 @@ async def test_an_upstream_that_does_not_know_a_symbol_is_passed_over() -> None:
     assert "find_symbol Ferry" not in ran.asked[0].last
 
 
+async def test_what_fails_for_one_symbol_is_asked_for_another() -> None:
+    broken = ToolResult(outcome=Outcome.FAILURE, text="The language server does not start.")
+    pool = DictionaryPool(
+        {
+            "src/heron.py": FERRY.replace("Ferry", "Heron"),
+            "src/ferry.py": FERRY,
+        },
+        specs=[SEARCH, READ_WHOLE, LIST, OUTLINE],
+        results={"find_symbol": [broken, MEMBERS]},
+    )
+    ran = await gathered(pool, "How many methods do Heron and Ferry have?")
+    assert [name for name, _ in pool.calls].count("find_symbol") == 2
+    assert "Ferry, Class\n  Method (2): load, cross" in ran.asked[0].last
+
+
 # What a library's documentation says
 
 FIND_LIBRARY = spec(

@@ -33,14 +33,14 @@ from scripted_ollama import FULL, ScriptedOllama
 from serving import Place, text
 
 from planner import protocol
-from planner.agent.ending import TOO_LONG
+from planner.agent.ending import NO_END
 from planner.agent.model_calls import REPLY_TOKENS, Draft
 from planner.agent.questions import MAX_SECOND_READING_CHARS
-from planner.agent.reading import MAY_LACK, NO_LINE, NOT_ALL_READ
+from planner.agent.reading import MAY_LACK, NO_LINE, NOT_ALL_READ, READ_ONCE
 from planner.checks.replies import MIN_REPEATED
 from planner.checks.schemas import MAX_CONCLUSION
 from planner.clock import Clock
-from planner.errors import ContextExceeded, ModelUnavailable, RequestError
+from planner.errors import ContextExceeded, InvalidReply, ModelUnavailable, RequestError
 from planner.events import (
     AnswerDelta,
     BriefMade,
@@ -708,7 +708,53 @@ async def test_a_long_answer_that_was_cut_off_is_not_certain(pool: DictionaryPoo
         prompt=f"Explain {CLASS}",
     )
     assert ran.state.answer == f"{PROSE}\nIt is {VALUE}.\n[…]"
-    assert (ran.state.status, ran.state.reason) == ("partial", TOO_LONG)
+    assert (ran.state.status, ran.state.reason) == ("partial", NO_END)
+
+
+async def test_of_a_long_answer_that_a_server_breaks_off_there_is_what_was_written(
+    pool: DictionaryPool,
+) -> None:
+    more_files(pool)
+    broken = {"finish": "ended", "fault": "The connection broke."}
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        Unconstrained(f"{PROSE}\n{CONSTANT} is {VALUE}. And", broken),
+        Unconstrained("- `phoenix_5` is a function.\n- `phoen", broken),
+        ModelUnavailable("The server does not answer."),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+    )
+    assert ran.state.answer == (
+        f"{PROSE}\n{CONSTANT} is {VALUE}.\n[…]\n\n- `phoenix_5` is a function."
+    )
+    assert ran.state.status == "partial"
+    assert ran.state.reason == f"{NOT_ALL_READ}; The server does not answer."
+    assert ran.guards == ["reply", "reply"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "said", "answer"),
+    [
+        (0, [Unconstrained("It is", CUT), nowhere()], "It is […]"),
+        (
+            3,
+            [Unconstrained(f"{PROSE}\nIt is {VALUE}."), Unconstrained("- `phoenix_0` is", CUT)],
+            f"{PROSE}\nIt is {VALUE}.\n\n- `phoenix_0` is […]",
+        ),
+    ],
+)
+async def test_what_was_cut_off_in_its_first_sentence_is_marked(
+    parts: int, said: list[Said], answer: str, pool: DictionaryPool
+) -> None:
+    more_files(pool, parts)
+    ran = await planned(
+        *(brief("long answer", "phoenix"), *said),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+    )
+    assert (ran.state.status, ran.state.answer) == ("partial", answer)
 
 
 async def test_a_long_answer_of_which_something_is_left_out_may_lack_something(
@@ -855,6 +901,28 @@ async def test_a_list_in_plain_text_is_read_without_marks_and_introduction(
         context_tokens=16_384,
     )
     assert [step.notes for step in ran.state.steps] == ["`phoenix_0` is a function."]
+
+
+async def test_items_are_whole_sentences_and_whole_code(pool: DictionaryPool) -> None:
+    more_files(pool, 3)
+    pool.context_lines = 1
+    pool.files["jobs/part_0.py"] += "# phoenix_late is run by all jobs that are\n# not done yet.\n"
+    pool.files["jobs/part_1.py"] += "def phoenix_code(\n    late: int,\n) -> int: ...\n"
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        Unconstrained(f"{PROSE}\n{CONSTANT} is {VALUE}."),
+        Unconstrained(
+            "- phoenix_late is run by all jobs that are\n"
+            "- `phoenix_code(\n- late: int,\n- ) -> int: ...`"
+        ),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+    )
+    assert [step.notes for step in ran.state.steps] == [
+        "phoenix_late is run by all jobs that are not done yet.\n"
+        "`phoenix_code(\nlate: int,\n) -> int: ...`"
+    ]
 
 
 async def test_what_a_model_was_asked_is_no_answer(pool: DictionaryPool) -> None:
@@ -1446,7 +1514,32 @@ async def test_a_second_reading_that_fails_leaves_the_answer_partial(pool: Dicti
         found(ANSWER), Unconstrained("?"), Unconstrained("?"), pool=pool, prompt=QUESTION
     )
     assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)
-    assert "twice gave a reply that is not the JSON" in (ran.state.reason or "")
+    assert ran.state.reason == READ_ONCE
+
+
+INVALID = InvalidReply("?")
+READS = [plan("read_file"), {"path": "jobs/secret.py"}]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [found(ANSWER), Unconstrained("?"), Unconstrained("?"), found(ANSWER)],
+        [found(ANSWER), second(OTHER), INVALID],
+        [nowhere(), nowhere(), Fast(INVALID), *READS, found(ANSWER)],
+        [nowhere(), nowhere(), INVALID, conclusion(ANSWER)],
+        [nowhere(), nowhere(), *READS, nowhere(), INVALID, conclusion(ANSWER)],
+        [nowhere(), nowhere(), plan("read_file"), INVALID, deep(conclusion(ANSWER))],
+        [found(OTHER.replace("class", "`klass`")), INVALID, *READS, found(ANSWER)],
+    ],
+    ids=["again", "third", "words", "plan", "decide", "arguments", "repair"],
+)
+async def test_a_question_that_the_run_can_do_without_is_passed_over_without_a_valid_reply(
+    said: list[Said], pool: DictionaryPool
+) -> None:
+    ran = await planned(*said, pool=much(pool), prompt=QUESTION)
+    assert ran.state.answer == ANSWER
+    assert ran.state.status in ("answered", "partial")
 
 
 async def test_an_answer_stays_when_there_is_no_time_for_a_second_reading(
@@ -1980,7 +2073,7 @@ async def test_of_an_answer_that_was_cut_off_there_are_its_whole_sentences(
     assert ran.state.answer.startswith(ANSWER)
     assert ran.state.answer.endswith("[…]")
     assert len(ran.state.answer) < 3 * MIN_REPEATED
-    assert (ran.state.status, ran.state.reason) == ("partial", TOO_LONG)
+    assert (ran.state.status, ran.state.reason) == ("partial", NO_END)
 
 
 async def test_a_conclusion_that_reaches_its_bound_says_that_its_end_is_missing(
@@ -1995,7 +2088,7 @@ async def test_a_conclusion_that_reaches_its_bound_says_that_its_end_is_missing(
     )
     assert ran.state.answer.startswith(ANSWER)
     assert ran.state.answer.endswith("It is there. […]")
-    assert (ran.state.status, ran.state.reason) == ("partial", TOO_LONG)
+    assert (ran.state.status, ran.state.reason) == ("partial", NO_END)
 
 
 async def test_a_reply_of_the_fast_model_is_redone_by_the_full_one(pool: DictionaryPool) -> None:

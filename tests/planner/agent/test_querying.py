@@ -12,7 +12,7 @@ from replies import deed, found, nowhere, plan, second, steps, was_done
 
 from planner.agent.ending import OWN_QUERY
 from planner.protocol import Limits
-from planner.tools import Policy, Safety
+from planner.tools import Outcome, Policy, Safety, ToolResult
 
 pytestmark = pytest.mark.anyio
 
@@ -188,6 +188,85 @@ async def test_the_last_page_is_not_queried_as_all_of_a_list(
     assert ("query_results" in [each.tool for each in ran.state.iterations]) is is_queried
 
 
+def in_parts(*further: Any) -> DictionaryPool:
+    """A tracker whose first page is followed by these."""
+    pages = [{"issues": ISSUES, "next_cursor": "c4"}, *further]
+    told = [each if isinstance(each, ToolResult) else json.dumps(each) for each in pages]
+    pool = tracker(list_issues=told)
+    pool.specs[0] = spec("list_issues", "state?", "cursor?", upstream="tracker")
+    return pool
+
+
+async def test_the_further_pages_of_a_list_are_read_as_one() -> None:
+    more = [each | {"number": number} for number, each in enumerate(ISSUES, 11)]
+    pool = in_parts({"issues": more, "next_cursor": None})
+    ran = await asked({"state": "all"}, sql(COUNTED), found("bob has 4 open issues."), pool=pool)
+    assert [arguments for _, arguments in pool.calls] == [
+        {"state": "all"},
+        {"state": "all", "cursor": "c4"},
+    ]
+    assert json.loads(ran.results[0][2]) == {"issues": [*ISSUES, *more]}
+    assert (ran.guards, ran.state.reason) == (["page"], OWN_QUERY)
+
+
+@pytest.mark.parametrize(
+    ("again", "whole"),
+    [
+        ({"issues": ISSUES, "next_cursor": "c4"}, False),
+        ({"issues": [], "next_cursor": None}, True),
+        ({"message": "later"}, False),
+    ],
+)
+async def test_a_page_without_new_entries_ends_a_list_only_if_it_is_empty(
+    again: dict[str, Any], whole: bool
+) -> None:
+    said = [sql(COUNTED), found("bob has 2 open issues.")] if whole else [found("7, 9 and 10.")]
+    ran = await asked({"state": "all"}, *said, pool=in_parts(again))
+    assert ("next_cursor" in ran.results[0][2]) is not whole
+    assert len(ran.pool.calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer", "status"),
+    [
+        ("Which issues are there?", "There are 7, 8, 9 and 10.", "partial"),
+        ("Which issue has the most votes?", "It is 8, with 12 votes.", "partial"),
+        ("Who is assigned to issue 9?", "It is assigned to lena.", "answered"),
+        ("List the last 4 issues", "They are 7, 8, 9 and 10.", "answered"),
+    ],
+)
+async def test_an_answer_on_all_of_a_list_that_was_read_in_part_is_doubted(
+    prompt: str, answer: str, status: str
+) -> None:
+    pool = in_parts(ToolResult(outcome=Outcome.FAILURE, text="Slow down."))
+    if "last 4" in prompt:
+        pool.results["list_issues"] = pool.results["list_issues"][:1]
+    ran = await asked({"state": "all"}, found(answer), pool=pool, prompt=prompt)
+    part = "only a part of the list that list_issues returns was read"
+    assert ran.state.status == status
+    assert ran.state.reason == (part if status == "partial" else None)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "status"),
+    [("Close all issues", "partial"), ("Close the issues 7 and 9", "answered")],
+)
+async def test_changes_of_all_of_a_list_that_was_read_in_part_are_no_whole(
+    prompt: str, status: str
+) -> None:
+    page = json.dumps({"issues": ISSUES, "has_more": True})
+    ran = await planned(
+        Fast(deed("issues")),
+        steps(("List", "list_issues"), ("Close", "close"), ("Close", "close")),
+        *({"number": each} for each in ("7", "9")),
+        was_done("The issues 7 and 9 were closed."),
+        pool=tracker(list_issues=[page], close=["Closed."] * 2),
+        prompt=prompt,
+        **ALLOWED,
+    )
+    assert ran.state.status == status
+
+
 async def test_a_query_without_a_value_that_the_request_names_is_written_once_more() -> None:
     loose = sql("SELECT COUNT(*) FROM list_issues WHERE state = 'open'")
     ran = await asked(loose, sql(COUNTED), found("bob has 2 open issues."), pool=tracker())
@@ -244,6 +323,32 @@ async def test_what_is_changed_is_found_by_a_query() -> None:
     )
     assert pool.calls == [("list_issues", {}), ("close", {"number": "10"})]
     assert ran.state.status == "answered"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "found", "reason"),
+    [
+        ("Close the open issues", "state = 'open'", "the request may also ask for 9, 10"),
+        ("Close issue 7", "state = 'open'", None),
+        ("Close the open issues", "number = 7", None),
+    ],
+)
+async def test_of_what_a_query_found_for_a_change_all_is_asked_for(
+    prompt: str, found: str, reason: str | None
+) -> None:
+    """Unless the request says which."""
+    ran = await planned(
+        Fast(deed("issues")),
+        steps(("List them", "list_issues"), ("Close them", "close")),
+        sql(f"SELECT number FROM list_issues WHERE {found}"),
+        {"tool": "close"},
+        {"number": "7"},
+        was_done("Issue 7 was closed."),
+        pool=tracker(close=["Closed."]),
+        prompt=prompt,
+        **ALLOWED,
+    )
+    assert ran.state.reason == reason
 
 
 async def test_an_amount_that_a_query_made_up_is_not_sent() -> None:

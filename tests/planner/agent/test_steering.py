@@ -6,11 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from in_memory import DictionaryPool, Ran, Said, add_many, planned, rows
+from in_memory import (
+    DictionaryPool,
+    Fast,
+    Ran,
+    Said,
+    Unconstrained,
+    add_many,
+    more_files,
+    planned,
+    rows,
+)
 from inline_snapshot import snapshot
-from planted import CLASS
+from planted import CLASS, SOURCE
 from replies import conclusion, deep, found, move_on, nowhere, plan, second, stay, two_more_rows
 
+from planner.agent.loop import NOT_HEEDED
 from planner.events import PlanRevised, SteeringTaken
 from planner.inbox import Inbox
 from planner.protocol import Steering
@@ -147,6 +158,64 @@ async def test_what_the_user_said_counts_as_said(pool: DictionaryPool) -> None:
     assert pool.calls[-1] == ("read_file", {"path": "other/thing.py"})
     assert "path" not in ran.guards
     assert ran.state.unsupported == []
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [plan("read_file"), {"path": "notes/b.md"}, found("It is Beta.")],
+        [{"steps": [{"objective": "Answer", "tool": None}]}, found("It is Beta.")],
+    ],
+)
+async def test_a_hint_during_the_last_reading_is_planned_with(turns: list[Said]) -> None:
+    pool = DictionaryPool({"jobs/secret.py": SOURCE, "notes/b.md": "It is Beta\n"})
+    ran = await planned(
+        *(found(ANSWER), *turns),
+        pool=pool,
+        inbox=Box(Steering(hint="And what is in notes/b.md?")),
+        prompt=QUESTION,
+    )
+    assert "And what is in notes/b.md?" not in ran.asked[0].text
+    assert all("And what is in notes/b.md?" in each.text for each in ran.asked[1:])
+    assert ran.state.answer == "It is Beta."
+
+
+async def test_a_hint_to_what_needs_no_look_up_leaves_the_reply() -> None:
+    ran = await planned(
+        Fast({"search": [], "reply": "Hello."}),
+        {"steps": [{"objective": "Answer", "tool": None}]},
+        pool=DictionaryPool({"jobs/secret.py": SOURCE}),
+        inbox=Box(Steering(hint="And who are you?")),
+        prompt="Hi",
+    )
+    assert ran.state.answer == "Hello."
+
+
+async def test_what_came_too_late_is_told_with_the_answer() -> None:
+    pool = DictionaryPool({"jobs/secret.py": SOURCE})
+    ran = await planned(
+        found(ANSWER),
+        pool=pool,
+        inbox=Box(None, Steering(hint="And its callers.")),
+        prompt=QUESTION,
+    )
+    assert ran.state.answer == ANSWER
+    assert (ran.state.status, ran.state.reason) == ("partial", NOT_HEEDED)
+
+
+async def test_passages_that_the_user_skips_are_not_read() -> None:
+    pool = DictionaryPool({"jobs/secret.py": SOURCE})
+    more_files(pool)
+    ran = await planned(
+        Fast({"search": ["phoenix"], "wants": "long answer"}),
+        Unconstrained(f"`{CLASS}` has a method `run`.\n{'It is run by all jobs. ' * 9}"),
+        Unconstrained("-"),
+        pool=pool,
+        inbox=Box(Steering(skip=["Read jobs/part_4.py, jobs/part_5.py, jobs/secret.py"])),
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+    )
+    assert [step.objective for step in ran.state.steps] == ["Read jobs/part_1.py, jobs/part_2.py"]
 
 
 async def test_a_hint_can_neither_open_a_result_nor_end_a_message(pool: DictionaryPool) -> None:

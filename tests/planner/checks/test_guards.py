@@ -35,7 +35,8 @@ from planner.checks.guards.arguments import (
     takes_path,
     without_limits,
 )
-from planner.checks.guards.results import empty
+from planner.checks.guards.no_effect import complaints
+from planner.checks.guards.results import empty, fault
 from planner.prompts.texts import compact
 from planner.state import RunState
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec
@@ -661,6 +662,36 @@ CHANGE = spec("open_cover", "entity", safety=Safety.WRITE)
         (CHANGE, '{"status": "failed", "reason": "locked"}', True),
         (CHANGE, "{'success': False, 'message': 'Event is locked'}", True),
         (CHANGE, "{'success': True, 'message': 'Event was deleted'}", False),
+        (OTHER, '{"message": "403 Forbidden"}', True),
+        (OTHER, "404: Not Found", True),
+        (OTHER, "HTTP/1.1 503 Service Unavailable", True),
+        (OTHER, "404 notes were found", False),
+        (OTHER, "<html><head><title>502 Bad Gateway</title></head></html>", True),
+        (OTHER, '{"code": 404, "message": "no such page"}', True),
+        (OTHER, '{"code": "404", "title": "Room 404"}', False),
+        (OTHER, '{"code": 0, "message": "success"}', False),
+        (OTHER, '{"StatusCode": 401, "Message": "x"}', True),
+        (OTHER, '{"timestamp": "2026", "status": 404, "error": "Not Found", "path": "/x"}', True),
+        (OTHER, '{"url": "/x", "status": 503, "error": "Service Unavailable"}', False),
+        (OTHER, '{"errorMessages": ["It does not exist"], "errors": {}}', True),
+        (OTHER, '{"errcode": 40013, "errmsg": "invalid"}', True),
+        (OTHER, '{"errcode": 0, "errmsg": "ok"}', False),
+        (OTHER, '[{"status": "error", "message": "of the boiler"}]', False),
+        (CHANGE, '[{"message": "x", "errorCode": "INVALID_FIELD"}]', True),
+        (CHANGE, '{"code": 20404, "message": "x", "more_info": "y", "status": 404}', True),
+        (CHANGE, '{"id": 7, "code": 404, "message": "x"}', False),
+        (
+            OTHER,
+            '<?xml version="1.0"?><s:Envelope xmlns:s="x"><s:Header/><s:Body><s:Fault>'
+            "<faultstring>no such order</faultstring></s:Fault></s:Body></s:Envelope>",
+            True,
+        ),
+        (OTHER, "<order><id>7</id><error>0</error></order>", False),
+        (CHANGE, "<r><Save><Success>false</Success><Why>locked</Why></Save></r>", True),
+        (CHANGE, "<r><Success>true</Success><Id>7</Id></r>", False),
+        (CHANGE, '{"exit_code": 128, "stdout": "", "stderr": "fatal: no such remote"}', True),
+        (CHANGE, '{"exit_code": 1, "stdout": "2 failed", "stderr": ""}', False),
+        (CHANGE, '{"returncode": 0, "stdout": "", "stderr": "warning"}', False),
     ],
 )
 async def test_what_counts_as_an_error(tool: ToolSpec, text: str, is_fault: bool) -> None:
@@ -677,6 +708,65 @@ async def test_what_counts_as_an_error(tool: ToolSpec, text: str, is_fault: bool
     outcome = Outcome.FAILURE if is_fault else Outcome.SUCCESS
     assert ran.results == [(tool.name, outcome, text)]
     assert ran.guards == ["error_text"] * is_fault
+
+
+SQL = {"sql": "UPDATE boats SET status = 'sold' WHERE id = 7"}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "result", "changed"),
+    [
+        ("update_many", {}, '{"acknowledged": true, "matchedCount": 0, "upsertedId": null}', False),
+        ("update_many", {}, '{"acknowledged": true, "matchedCount": 1, "modifiedCount": 0}', True),
+        ("update_rows", {}, '{"status": "success", "data": {"updatedRows": 0}}', False),
+        ("query", SQL, "UPDATE 0", False),
+        ("query", SQL, "Query OK, 0 rows affected (0.01 sec)", False),
+        ("query", SQL, "[{'affected_rows': 0}]", False),
+        ("query", SQL, "UPDATE 1", True),
+        ("query", {"sql": "INSERT INTO boats VALUES (1)"}, "INSERT 0 1", True),
+        ("query", {"sql": "CREATE TABLE boats (id int)"}, '{"affected_rows": 0}', True),
+        ("delete_items", {}, '{"deleted": []}', False),
+        ("delete_items", {}, "Deleted `0` document(s)", False),
+        ("delete_items", {"folder": 12}, "0 files were deleted from folder 12.", False),
+        ("delete_items", {}, "Deleted 3 items; 0 left", True),
+        ("delete_file", {}, "Deleted a.txt (0 bytes)", True),
+        ("delete_items", {}, '{"deleted": 0, "moved": 3}', True),
+        ("remove_item", {}, '{"items": []}', True),
+        ("create_task", {}, "Task created: 0 subtasks", True),
+        ("create_list", {}, '{"id": "a8f", "completedCount": 0}', True),
+        ("lock_door", {}, '{"locked": false}', False),
+        ("unlock_door", {}, '{"locked": false}', True),
+        ("toggle_lock", {}, '{"locked": false}', True),
+        ("create_or_update", {}, '{"created": false, "updated": true}', True),
+        ("put_targets", {}, '{"FailedEntryCount": 0, "FailedEntries": []}', True),
+        ("run", {"command": "git add ."}, '{"exit_code": 0, "stdout": ""}', True),
+        ("set_volume", {"level": 0}, '{"volume": 0}', True),
+        ("mark_all_read", {}, '{"unread": 0}', True),
+        ("start_build", {}, '{"build": "b-77", "started": false}', True),
+        ("update_pull_request", {}, '{"number": 7, "requested_reviewers": []}', True),
+    ],
+)
+def test_a_change_that_says_it_changed_nothing_is_a_failure(
+    name: str, arguments: dict[str, Any], result: str, changed: bool
+) -> None:
+    """A zero alone says nothing: it may be a code, or what is left."""
+    tool = spec(name, safety=Safety.WRITE)
+    assert fault(tool, arguments, result) is not changed
+    assert not fault(spec(name), arguments, result)
+
+
+@pytest.mark.parametrize(
+    ("result", "names"),
+    [
+        ('{"updated": 12, "failed": 3, "errors": [{"sku": "A1"}]}', ["failed", "errors"]),
+        ('{"data": {"save": {"id": 1, "userErrors": [{"message": "x"}]}}}', ["userErrors"]),
+        ('{"updated": 12, "failed": 0, "errors": [], "error": null}', []),
+        ('{"id": 3, "title": "Outage", "error": "OOM"}', []),
+        ('{"mirrors": [1]}', []),
+    ],
+)
+def test_a_change_that_was_made_may_have_failed_in_part(result: str, names: list[str]) -> None:
+    assert complaints(result) == names
 
 
 # No progress

@@ -4,7 +4,15 @@ from textwrap import indent
 
 import pytest
 
-from planner.checks.lenient import block_in, items_in, prose_in, sentences_in, text_of, whole
+from planner.checks.lenient import (
+    block_in,
+    completed,
+    items_in,
+    prose_in,
+    sentences_in,
+    text_of,
+    whole,
+)
 
 CODE = "```python\nfor each in pages:\n    save(each)\n```"
 
@@ -23,7 +31,9 @@ CODE = "```python\nfor each in pages:\n    save(each)\n```"
         ("One.\n\n\nTwo.\n\n---\n\n", [["One."], [], ["Two."]]),
         (f"So:\n\n{CODE}\n\nDone.", [["So:"], [], [CODE], [], ["Done."]]),
         (f"1. So:\n{indent(CODE, '   ')}", [["1. So:"], [indent(CODE, "   ")]]),
-        ("- One\n  goes on.", [["- One"], ["  goes on."]]),
+        ("- One\n  goes on.\n\nTwo", [["- One\n  goes on."], [], ["Two"]]),
+        ("- All others\nare not. So.\nTwo.", [["- All others\nare not. So."], ["Two."]]),
+        ("It is `f(\n  a,\n)`. Two.", [["It is `f(\n  a,\n)`. Two."]]),
         ("| a | b |\n|---|---|\n| c | d |", [["| a | b |"], ["|---|---|"], ["| c | d |"]]),
     ],
 )
@@ -38,6 +48,10 @@ def test_sentences_blocks_and_tables(text: str, lines: list[list[str]]) -> None:
         ("次のとおりです：\n・一\n・二", ["一", "二"]),
         ("以下是：\n1、甲\n（2）乙\n3．丙\n4.丁", ["甲", "乙", "丙", "丁"]),
         ("3.5 と 1.2", ["3.5 と 1.2"]),
+        ("- `f<'j>(\n- a: 'j,\n    b,\n) -> c`\n- d", ["`f<'j>(\na: 'j,\nb,\n) -> c`", "d"]),
+        ("- It`s\n- `a` and\n- `b`", ["It`s", "`a` and", "`b`"]),
+        ("- **A**:\n  It is 5.\n- b\nC", ["**A**:\nIt is 5.", "b", "C"]),
+        ("indent\nsort_keys\n```\n  x", ["indent", "sort_keys", "x"]),
     ],
 )
 def test_items_have_the_marks_of_their_language(text: str, items: list[str]) -> None:
@@ -49,6 +63,30 @@ def test_items_have_the_marks_of_their_language(text: str, items: list[str]) -> 
 )
 def test_sentences_stand_as_they_did(text: str) -> None:
     assert text_of(sentences_in(text)) == text
+
+
+COMMENT = """
+ * Only plain objects are made mutable. All other objects are
+ * considered uncopyable. So
+ * they stay, as they were
+ * before this call
+ */"""
+
+
+@pytest.mark.parametrize(
+    ("sentence", "whole"),
+    [
+        ("- Some. All other objects are", "- Some. All other objects are considered uncopyable."),
+        ("They stay, as they were", "They stay, as they were"),  # it ends nowhere
+        ("All other objects are", "All other objects are considered uncopyable."),
+        ("other objects are", "other objects are"),
+        ("All other objects are.", "All other objects are."),
+    ],
+)
+def test_a_sentence_that_was_copied_up_to_the_end_of_a_line_has_its_rest(
+    sentence: str, whole: str
+) -> None:
+    assert completed(sentence, COMMENT) == whole
 
 
 def test_a_text_that_was_cut_off_ends_with_its_last_whole_sentence() -> None:

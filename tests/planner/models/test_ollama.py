@@ -470,6 +470,19 @@ async def test_a_reply_ends_where_it_is_enough(
     assert await hung_up(ollama.requests[0])
 
 
+@pytest.mark.parametrize(
+    "fault", [ErrorLine("oh", "Half a "), Garbage(after="Half a "), Drop("Half a ")]
+)
+async def test_what_was_written_of_a_reply_that_may_end_early_is_kept(
+    ollama: ScriptedOllama, model: OllamaModel, fault: Reply
+) -> None:
+    ollama.expect(fault)
+    request = ChatRequest([user("x")], max_tokens=9, until=anyio.current_time() + 60)
+    reply = await model.chat(request)
+    assert (reply.text, reply.finish) == ("Half a ", "ended")
+    assert ollama.url in reply.fault
+
+
 async def test_failing_listener_closes_the_request(
     ollama: ScriptedOllama, model: OllamaModel
 ) -> None:

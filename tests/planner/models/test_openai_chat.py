@@ -152,6 +152,21 @@ async def test_a_reply_ends_where_it_is_enough(server: ScriptedOpenAI, ends: Any
     assert await hung_up(server.requests[0])
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [ErrorLine("oh", "Half a "), Garbage(after="Half a "), Drop("Half a "), NoEnd("Half a ")],
+)
+async def test_what_was_written_of_a_reply_that_may_end_early_is_kept(
+    server: ScriptedOpenAI, fault: Reply
+) -> None:
+    server.expect(fault)
+    request = ChatRequest([user("x")], max_tokens=9, until=anyio.current_time() + 60)
+    async with model_of(server) as model:
+        reply = await model.chat(request)
+    assert (reply.text, reply.finish) == ("Half a ", "ended")
+    assert server.url in reply.fault
+
+
 @settings(max_examples=40)
 @given(st.text(min_size=1))
 def test_any_text_goes_there_and_back_unchanged(echo: ScriptedOpenAI, said: str) -> None:

@@ -12,6 +12,8 @@ from replies import conclusion, deep, found, move_on, nowhere, plan, stay
 from scripted_ollama import ScriptedOllama
 from serving import Place, normalised, text
 
+from planner.agent.loop import NOT_HEEDED
+
 pytestmark = pytest.mark.anyio
 
 QUESTION = f"What is {CLASS}?"
@@ -82,7 +84,7 @@ Run RUN has ended (answered); it cannot be steered.\
 async def test_what_comes_too_late_is_told_so(place: Place, ollama: ScriptedOllama) -> None:
     ollama.expect(Hang(then=json.dumps(found(ANSWER))))
     async with place.client() as caller:
-        run_id = await caller.begin(QUESTION)
+        run_id = await caller.begin(QUESTION, max_seconds=30)  # too few for another answer
         await ollama.arrived()
         await caller.call("steer_run", run_id=run_id, hint="And its callers.")
         for number in range(9):
@@ -91,6 +93,7 @@ async def test_what_comes_too_late_is_told_so(place: Place, ollama: ScriptedOlla
         ollama.release()
         done = await caller.call("get_run", run_id=run_id)
     assert '- the caller says "And its callers." (it came too late)' in text(done)
+    assert NOT_HEEDED in text(done)
     assert normalised(many) == "Run RUN was steered 10 times, which is the limit."
 
 
