@@ -43,7 +43,6 @@ class Lacks(NamedTuple):
     """Its changes that were planned or ordered, and not begun."""
     left: Sequence[str] = ()
     """What it may order besides, as far as its words tell."""
-
     told: Sequence[str] = ()
     """The names of errors in what came of the changes that were made."""
 

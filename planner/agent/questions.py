@@ -103,9 +103,10 @@ class Asker:
         less."""
         question = questions.on_passages("ask_overview", self.state, passages)
         reply = await self.calls.chat("overview", question, None, OVERVIEW_TOKENS)
-        lines = lenient.sentences_in(lenient.prose_in(reply.text))
+        said = lenient.sentences_in(lenient.prose_in(reply.text))
+        lines = [[_completed(each, passages) for each in line] for line in said]
         if reply.finish == "stop":
-            return [[_completed(each, passages) for each in line] for line in lines]
+            return lines
         rest = [] if replies.repeats_itself(reply.text) else [[lenient.CUT]]
         return [*lenient.without_last(lines), *rest]
 
@@ -363,7 +364,8 @@ class Asker:
 
 
 def _completed(sentence: str, passages: Sequence[Passage]) -> str:
-    return lenient.completed(sentence, "\n".join(each.text for each in passages))
+    found = (lenient.completed(sentence, each.text) for each in passages)
+    return next((each for each in found if each != sentence), sentence)
 
 
 def _marked(said: Conclude) -> Conclude:

@@ -108,7 +108,8 @@ def _object(text: str) -> dict[str, Any]:
     """The object that a text is, or the only one of a list, in JSON or as Python prints it; empty
     if it is none."""
     if text.startswith("<"):
-        return _of_xml(text) if len(text) <= MAX_FAULT_CHARS else {}
+        small = len(text) <= MAX_FAULT_CHARS and "<!ENTITY" not in text  # which may grow
+        return _of_xml(text) if small else {}
     data = value_of(text) if text.startswith(("{", "[")) else None
     if isinstance(data, list) and len(data) == 1:
         [data] = data

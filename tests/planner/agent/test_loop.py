@@ -700,6 +700,21 @@ async def test_of_a_long_answer_that_takes_too_long_there_is_what_was_written(
     assert (ran.state.status, ran.state.reason) == ("partial", NOT_ALL_READ)
 
 
+async def test_a_sentence_that_was_copied_to_the_end_of_its_line_has_its_rest_in_a_cut_answer_too(
+    pool: DictionaryPool,
+) -> None:
+    pool.files["phoenix.md"] = f"{CLASS} starts first, and all other classes are\nstarted by it.\n"
+    pool.context_lines = 1
+    copied = f"{CLASS} starts first, and all other classes are"
+    ran = await planned(
+        *(brief("long answer", "phoenix"), Unconstrained(f"{copied}\nSo", {"finish": "ended"})),
+        *(second(f"{CLASS} starts first."),),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+    )
+    assert (ran.state.answer or "").startswith(f"{copied} started by it.")
+
+
 async def test_a_long_answer_that_was_cut_off_is_not_certain(pool: DictionaryPool) -> None:
     ran = await planned(
         *(brief("long answer", "phoenix"), Unconstrained(f"{PROSE}\nIt is {VALUE}.\nSo", CUT)),
