@@ -429,7 +429,11 @@ async def test_nothing_outlives_a_server_whose_reaper_was_killed_first(
         return sorted(found, key=lambda each: each.create_time())
 
     async def renewed(before: psutil.Process) -> None:
-        await until(lambda: len(reapers()) == 2 and before not in reapers())
+        def are_new() -> bool:
+            seen = reapers()  # once: it may end between two looks
+            return len(seen) == 2 and before not in seen
+
+        await until(are_new)
 
     with place.http() as (process, port):
         async with Client(f"http://127.0.0.1:{port}/mcp", auth=place.token) as client:
