@@ -14,7 +14,8 @@ from pydantic import BaseModel, Field
 from planner.checks.claims import claims, holds
 from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.results import empty, new_lines
-from planner.evidence.context import RESULTS_KEPT, readable
+from planner.evidence.context import readable
+from planner.evidence.records import RESULTS_KEPT
 from planner.evidence.words import long_words, words
 from planner.protocol import Mode
 from planner.state import Iteration, RunState

@@ -153,10 +153,9 @@ def build(
         request_state_security=security,
     )
     tools.register(mcp, settings.may_change, settings.project)
-    mcp.add_provider(web_view.APP)
+    web_view.register(mcp, lambda: running[0].engine)
     resources.register(mcp)
     prompts.register(mcp)
-    web_view.register(mcp, lambda: running[0].engine)
     openai_api.register(mcp, lambda: running[0].engine)
     mcp.add_extension(Tasks())
 

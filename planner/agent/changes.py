@@ -233,10 +233,11 @@ class Changes:
         called = {each.tool for each in self.calls}
         asked = {*words(" ".join([self.state.prompt, *self.state.search]))}
         known = "\n".join([*self._described(self.calls).values(), carried_out(self.state)])
+        new = asked - {*words(known)}
         found = []
         for tool in self.permitted:
             verb, *others = parts(tool.bare_name)
-            told = asked.intersection(words(verb)) - {*words(known)}
+            told = new.intersection(words(verb))
             if told and not (tool.read_only or tool.name in called):
                 found += [tool.name] * (not asked.isdisjoint(long_words(" ".join(others))))
         return found

@@ -44,11 +44,10 @@ class Sender:
         """The result with the further parts of a list that it is the first part of, as far as
         the tool can be asked for them. One entry, or as many as the request says, are what was
         asked for."""
-        part = Part(result.text)
-        read, seconds, parts = part.listed, result.seconds, 0
+        last = Part(result.text)
+        read, seconds, parts = last.listed, result.seconds, 0
         as_asked = len(read) < 2 or len(read) in numbers_in(self.state.prompt)
-        ends = not result.succeeded or as_asked or is_further(arguments) or part.ends(len(read))
-        last = part
+        ends = not result.succeeded or as_asked or is_further(arguments) or last.ends(len(read))
         while not ends and parts < MAX_PARTS and len(read) < MAX_ROWS:
             further = next_arguments(tool, arguments, last)
             again = await self.send(tool, further) if further else None

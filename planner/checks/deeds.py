@@ -8,7 +8,7 @@ from itertools import pairwise
 from planner.checks.citations import sources_of
 from planner.checks.claims import is_date, is_number
 from planner.checks.dates import in_moment
-from planner.checks.grounding import carried_out, chosen, leaves, strings
+from planner.checks.grounding import carried_out, chosen, given_values, strings
 from planner.checks.guards.instead import form_of, values_in
 from planner.checks.lenient import only, sentences_in, text_of
 from planner.evidence.context import entries_within
@@ -64,9 +64,8 @@ def left_out(state: RunState, made: Sequence[Iteration]) -> list[str]:
     of the lists that were read has to have both as entries. Addresses, and codes of one form such
     as `S-101`, need not be joined."""
     asked = apart(state.prompt)
-    given = [value for each in made for _, value in leaves(each.arguments)]
-    text = "\n".join(str(value) for each in chosen(state) for _, value in leaves(each.arguments))
-    known, done = {*words(text)}, {str(each).casefold() for each in given}
+    text = "\n".join(given_values(chosen(state)))
+    known, done = {*words(text)}, {each.casefold() for each in given_values(made)}
     values = values_in(asked)
     forms = {*filter(None, map(form_of, done))}
     left = {each: None for _, each in values if form_of(each) in forms}

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from unicodedata import normalize
 
@@ -313,6 +313,11 @@ def called(call: Iteration) -> str:
 
 def given(call: Iteration) -> list[str]:
     return [f"{name} {value}" for name, value in leaves(call.arguments)]
+
+
+def given_values(calls: Iterable[Iteration]) -> list[str]:
+    """The values that calls were given, without their names."""
+    return [str(value) for call in calls for _, value in leaves(call.arguments)]
 
 
 def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -4,12 +4,12 @@ import json
 from collections.abc import Sequence
 
 from planner.checks.claims import beyond, holds, in_all_readings, numbers_in
-from planner.checks.grounding import leaves
+from planner.checks.grounding import given_values
 from planner.evidence.context import entries_within
 from planner.evidence.pages import is_part
 from planner.evidence.records import is_further
 from planner.evidence.words import long_words, says, words
-from planner.state import Iteration, RunState
+from planner.state import RunState
 
 
 def read_in_part(state: RunState, answer: str) -> str | None:
@@ -18,7 +18,7 @@ def read_in_part(state: RunState, answer: str) -> str | None:
     another result says. As many entries as the request says are what was asked for."""
     calls = [each for each in state.part_iterations if each.by == "choice" and each.succeeded]
     read = [each for each in calls if not each.changes]
-    made = _given(calls)
+    made = given_values(each for each in calls if each.changes)
     for call in reversed(read):
         entries = entries_within(call.result)
         if len(entries) < 2 or len(entries) in numbers_in(state.prompt):
@@ -44,18 +44,12 @@ def rows_left(state: RunState) -> list[str]:
     calls = [each for each in state.part_iterations if each.succeeded]
     queries = [each for each in calls if each.by == "query"]
     rows = entries_within(queries[-1].result) if queries else ()
-    changed = _of(rows, _given(calls))
+    changed = _of(rows, given_values(each for each in calls if each.changes))
     left = [each for each in rows if each not in changed]
     meant = _told_apart(rows, state.prompt) if changed and left else []
     if meant and {*changed} <= {*meant}:
         left = [each for each in left if each in meant]
     return [str(next(iter(json.loads(each).values()))) for each in left if changed]
-
-
-def _given(calls: Sequence[Iteration]) -> list[str]:
-    """The values that changes were given."""
-    changes = (each.arguments for each in calls if each.changes)
-    return [str(value) for arguments in changes for _, value in leaves(arguments)]
 
 
 def _of(entries: Sequence[str], values: Sequence[str]) -> list[str]:

@@ -8,7 +8,13 @@ from math import inf
 from typing import Any
 
 from planner.evidence.hits import by_path
-from planner.evidence.records import BOXED, only_list, tells_of_whole, value_of
+from planner.evidence.records import (
+    BOXED,
+    RESULTS_KEPT,
+    only_list,
+    tells_of_whole,
+    value_of,
+)
 from planner.evidence.words import words
 from planner.models.base import Message, Reply
 from planner.state import RunState
@@ -34,8 +40,6 @@ MAX_BESIDE = 4
 _BESIDE = re.compile(r" {0,2}([\w.@$]+): (?!null\b|\"|$)")
 """A value beside a list, or in an object beside it."""
 _REST = re.compile(rf'{SEE_MORE} \{{"from_line":\d+,"iteration":(\d{{1,9}})\}}')
-RESULTS_KEPT = 64
-"""How many results stay prepared: each decision needs them again."""
 CHARACTERS_PER_TOKEN = 3.5
 """A cautious start for code and JSON; corrected by what the server counts."""
 DENSER = 0.95

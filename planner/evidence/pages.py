@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from planner.evidence.records import MAX_DEPTH, PAGES, goes_on_at, is_page, tells_of_whole, value_of
+from planner.evidence.records import (
+    PAGES,
+    beside,
+    goes_on_at,
+    is_page,
+    list_within,
+    tells_of_whole,
+    value_of,
+)
 from planner.tools import Arguments, ToolSpec
 
 _CURSOR = re.compile(r"(?i)(cursor|page_?token)$")
@@ -21,18 +29,8 @@ class Part:
     """
 
     def __init__(self, result: str) -> None:
-        self.value = value = value_of(result)
-        self.around: dict[str, Any] = {}
-        self.key = ""
-        for _ in range(MAX_DEPTH):
-            if not isinstance(value, dict):
-                return
-            lists = [name for name, each in value.items() if isinstance(each, list) and each]
-            if len(lists) == 1:
-                self.around, [self.key] = value, lists
-                return
-            inner = [each for each in value.values() if isinstance(each, dict) and each]
-            value = inner[0] if len(inner) == 1 and not lists else None
+        self.value = value_of(result)
+        self.around, self.key = list_within(self.value)
 
     @property
     def listed(self) -> list[Any]:
@@ -40,9 +38,7 @@ class Part:
 
     @property
     def beside(self) -> dict[str, Any]:
-        """What stands beside the list, and in objects beside it."""
-        within = [each for each in self.around.values() if isinstance(each, dict)]
-        return {str(name): each for some in (*within, self.around) for name, each in some.items()}
+        return beside(self.around)
 
     @property
     def total(self) -> int:

@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import yaml
 
+RESULTS_KEPT = 64
+"""How many results stay prepared: each decision needs them again."""
 MIN_ROWS = 3
 """Fewer are read at a glance."""
 MAX_YAML_CHARS = 200_000
@@ -104,8 +106,10 @@ def records(result: str) -> Sequence[Mapping[str, Any]]:
     return listed if fits and not _is_part(before, len(listed)) else []
 
 
+@lru_cache(maxsize=RESULTS_KEPT)
 def value_of(result: str) -> Any:
-    """What a result says, by the first notation that it fits; None where it fits none."""
+    """What a result says, by the first notation that it fits; None where it fits none. All who ask
+    share the value, and change nothing in it."""
     texts = [result, *_FENCE.findall(result)]
     if len(texts) != 2 or len(result) - len(texts[1]) > MAX_BESIDE_CHARS:
         texts = texts[:1]
@@ -120,27 +124,42 @@ def value_of(result: str) -> Any:
 
 def only_list(value: Any) -> Sequence[Any]:
     """A list, or the only one within objects."""
+    around, name = list_within(value)
+    return value if isinstance(value, list) else around.get(name, [])
+
+
+def list_within(value: Any) -> tuple[Mapping[str, Any], str]:
+    """The object around the only list within objects, and the list's name there; an empty object
+    where there is none."""
     for _ in range(MAX_DEPTH):
         if not isinstance(value, dict):
             break
-        inner = [each for each in value.values() if isinstance(each, list | dict) and each]
-        lists = [each for each in inner if isinstance(each, list)]
-        [value] = lists if len(lists) == 1 else inner if len(inner) == 1 else [None]
-    return value if isinstance(value, list) else []
+        inner = {name: each for name, each in value.items() if isinstance(each, list | dict)}
+        lists = [name for name, each in inner.items() if isinstance(each, list) and each]
+        if len(lists) == 1:
+            return value, lists[0]
+        objects = [each for each in inner.values() if each]
+        value = objects[0] if len(objects) == 1 else None
+    return {}, ""
+
+
+def beside(around: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands beside a list, and in objects beside it."""
+    within = [each for each in around.values() if isinstance(each, dict)]
+    return {str(name): each for some in (*within, around) for name, each in some.items()}
 
 
 def is_page(value: Mapping[str, Any], listed: Sequence[Any]) -> bool:
     """Whether a list is a part of one: what stands beside it says that there is more."""
-    within = [each for each in value.values() if isinstance(each, dict)]
-    beside = {str(name): each for some in (*within, value) for name, each in some.items()}
-    more = [_is_true(each) for name, each in beside.items() if _MORE.search(name)]
-    cut = any(_is_true(each) for name, each in beside.items() if _CUT.search(name))
-    last = [_is_true(each) for name, each in beside.items() if _LAST.search(name)]
+    told = beside(value)
+    more = [_is_true(each) for name, each in told.items() if _MORE.search(name)]
+    cut = any(_is_true(each) for name, each in told.items() if _CUT.search(name))
+    last = [_is_true(each) for name, each in told.items() if _LAST.search(name)]
     ends = more == [False] or last == [True]  # the last page may have a cursor too
-    goes_on = not ends and any(goes_on_at(*each) for each in beside.items())
-    paged = any(map(_PAGE.search, beside))
-    longer = {name for name, each in beside.items() if type(each) is int and each > len(listed)}
-    several = (type(each) is int and each > 1 and PAGES.search(n) for n, each in beside.items())
+    goes_on = not ends and any(goes_on_at(*each) for each in told.items())
+    paged = any(map(_PAGE.search, told))
+    longer = {name for name, each in told.items() if type(each) is int and each > len(listed)}
+    several = (type(each) is int and each > 1 and PAGES.search(n) for n, each in told.items())
     return (
         (True in more or False in last or cut or goes_on)
         or any(_TOTAL.search(name) or (paged and name.lower() == "total") for name in longer)

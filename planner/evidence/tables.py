@@ -13,8 +13,7 @@ from functools import lru_cache
 from itertools import chain, count
 from typing import Any
 
-from planner.evidence.context import RESULTS_KEPT
-from planner.evidence.records import records
+from planner.evidence.records import RESULTS_KEPT, records
 from planner.text import flat, whole
 
 Value = str | float | None

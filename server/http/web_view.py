@@ -69,7 +69,8 @@ TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 
 def register(mcp: FastMCP, engine: Callable[[], Engine]) -> None:
-    """Publish the view at /view; `engine` is that of the lifespan."""
+    """Publish the view at /view, and as an MCP App; `engine` is that of the lifespan."""
+    mcp.add_provider(APP)
 
     def publish(path: str, name: str) -> None:
         @mcp.custom_route(path, methods=["GET"])

@@ -9,8 +9,9 @@ from rapidfuzz import fuzz, process
 
 from planner.checks.claims import holds, without_separators
 from planner.checks.validation import choices
-from planner.evidence.context import RESULTS_KEPT, readable
+from planner.evidence.context import readable
 from planner.evidence.listing import of_listing, paths_in
+from planner.evidence.records import RESULTS_KEPT
 from planner.evidence.words import BETWEEN, apart
 from planner.state import RunState
 from planner.tools import EMPTY, Arguments, ToolSpec

@@ -2,7 +2,7 @@
 
 import re
 
-from planner.checks.grounding import chosen, leaves
+from planner.checks.grounding import chosen, given_values, leaves
 from planner.checks.guards.sources import candidates
 from planner.evidence.words import says
 from planner.state import RunState
@@ -35,8 +35,7 @@ def other_than_asked(arguments: Arguments, state: RunState) -> str | None:
     no call has, or one that stands in a list under the name of its argument, where the request says
     another one of these."""
     request, calls = state.prompt, chosen(state)
-    given = [*leaves(arguments), *(each for call in calls for each in leaves(call.arguments))]
-    used = "\n".join(str(value) for _, value in given)
+    used = "\n".join([*(str(value) for _, value in leaves(arguments)), *given_values(calls)])
     asked = [each for _, each in values_in(request) if form_of(each) and not says(used, each)]
     for name, value in leaves(arguments):
         if not isinstance(value, str) or not value or says(request, value):

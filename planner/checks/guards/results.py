@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 from planner.checks.guards.arguments import takes_path, takes_paths
 from planner.checks.guards.no_effect import changed_nothing
-from planner.evidence.context import RESULTS_KEPT, readable
-from planner.evidence.records import value_of
+from planner.evidence.context import readable
+from planner.evidence.records import RESULTS_KEPT, value_of
 from planner.state import Iteration
 from planner.tools import EMPTY, Arguments, ToolSpec
 

@@ -6,8 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from planner.checks.guards.arguments import same, takes_mask, takes_path
-from planner.evidence.context import RESULTS_KEPT
-from planner.evidence.records import value_of
+from planner.evidence.records import RESULTS_KEPT, value_of
 from planner.evidence.words import TOKEN, is_unspaced, parts
 from planner.tools import Arguments, ToolSpec
 
