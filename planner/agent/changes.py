@@ -5,14 +5,17 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rapidfuzz import fuzz, process
+
 from planner.agent.questions import Asker
 from planner.checks.deeds import invented, left_out, left_undone, related
-from planner.checks.grounding import carried_out, echoed, not_done, results
+from planner.checks.grounding import carried_out, echoed, not_done, results, strings
 from planner.checks.guards import repeats, sources
 from planner.checks.guards.no_effect import complaints
 from planner.checks.parts import rows_left
 from planner.events import FinalStatus
 from planner.evidence.words import asks, long_words, parts, words
+from planner.passage import Passage
 from planner.prompts.texts import one_line
 from planner.protocol import Call
 from planner.state import Iteration, RunState
@@ -29,6 +32,10 @@ SHARED_WORDS = 0.25
 """The share of an answer's words that calls have, if both are in one language."""
 NO_CALL = "no call that changes anything was made"
 """Why nothing was changed, if no other reason is known."""
+MIN_QUOTED_CHARS = 6
+"""Characters of the first line of a text that a tool did not find."""
+NEAR = 60
+"""Of 100: from there on a passage nearly contains a text."""
 MAX_COMPLAINT_CHARS = 300
 """Characters of what a tool says about a call that it did not accept."""
 
@@ -315,7 +322,7 @@ class Changes:
         """What the newest call's tool said, and the passage that the call was meant for."""
         [*_, newest] = self.state.newest
         said = one_line(newest.result, MAX_COMPLAINT_CHARS)
-        meant = sources.meant(newest.arguments, newest.result, self.state.passages)
+        meant = _meant(newest.arguments, newest.result, self.state.passages)
         if meant is None:
             return said
         nearest = f"The nearest text is in {meant.place}; copy path and text exactly:"
@@ -331,3 +338,22 @@ def _clears(arguments: Arguments) -> bool:
 def _contained(one: Set[str], other: Set[str]) -> bool:
     """Whether one of them has all of the other, two at least."""
     return min(len(one), len(other)) > 1 and (one <= other or other <= one)
+
+
+def _meant(arguments: Arguments, failure: str, passages: Sequence[Passage]) -> Passage | None:
+    """The passage that a call was meant for, whose tool did not find a text: the text, or nearly
+    the same, is in another place. Small models copy from memory."""
+    said = [*strings(arguments)]
+    texts = [each.text.lower() for each in passages]
+    for value in said:
+        quoted = value.strip().lower()
+        first = quoted.partition("\n")[0]
+        if len(first) < MIN_QUOTED_CHARS or first not in failure.lower():
+            continue
+        holding = [each for each in passages if quoted in each.text.lower()]
+        if not holding:
+            near = process.extractOne(quoted, texts, scorer=fuzz.partial_ratio, score_cutoff=NEAR)
+            return passages[near[2]] if near else None
+        if not any(each.source == value for each in holding for value in said):
+            return holding[0]
+    return None

@@ -57,6 +57,8 @@ class FileListing:
                 unread += 1
             if unread == MAX_UNREAD:
                 break
+        if not (listing or passages):
+            self.tools = None
         return listing, passages
 
     async def _paths(

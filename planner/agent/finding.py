@@ -1,25 +1,34 @@
 """What a call needs and nobody has said: another tool finds it, and the call is made again."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planner.agent.budget import Budget
+from planner.agent.changes import MAX_COMPLAINT_CHARS
 from planner.agent.questions import Asker
 from planner.agent.tool_calls import Caller
+from planner.checks.claims import numbers_in
 from planner.checks.guards import sources
-from planner.checks.guards.arguments import takes_paths
+from planner.checks.guards.arguments import takes_path, takes_paths
 from planner.checks.guards.results import empty
-from planner.checks.guards.widening import items
+from planner.checks.guards.widening import QUOTED, instead_of, items
 from planner.checks.validation import narrowed
 from planner.evidence.answers import kind
 from planner.evidence.tool_ranking import Ranking
+from planner.evidence.words import says
 from planner.grammar import MAX_ITEMS
+from planner.prompts.texts import compact, one_line
 from planner.protocol import Call
 from planner.state import Iteration, RunState
-from planner.tools import Arguments, Outcome, Policy
+from planner.tools import Arguments, Outcome, Policy, ToolSpec
 
 TEXTS = ("string", "array", None)
 """The types of arguments that things are named in."""
+_FORM = re.compile(r"""(?<![\w'"/.])(?:\.[a-z]\w+|(?:[A-Z]{2,}[-/:.])+[A-Z]{2,})\b""")
+"""A form that values are to have: `YYYY-MM-DD`, `.xlsx`."""
+MAX_CORRECTIONS = 2
+"""How often the arguments of a look-up are written again, with what its tool said of them."""
 LIKELY_FINDERS = 3
 """How many tools are named for finding out what a call needs."""
 
@@ -58,39 +67,73 @@ class Finder:
         return {name: takes[name]["items"]["enum"][:MAX_ITEMS] for name in found}
 
     async def follow(self, call: Call) -> None:
-        """After a call, find what it lacks: what was guessed for a change, or the things that a
-        look-up which found nothing is about."""
+        """After a call, find what it lacks: what was guessed for a change, or what a look-up needs
+        that failed or found nothing. It is made again with one of the values that its tool names
+        instead, or with what another tool finds, or else with what its tool said in view, if that
+        is new: the form of a date."""
         [*_, newest] = self.state.newest
         if self.caller.guessed:
             await self.find_guessed(call, newest)
-        elif _found_nothing(newest) and newest.upstream:
-            await self.find_first(call, newest)
+        tool = self.asker.tools.get(call.tool)
+        if tool is None or not tool.read_only:
+            return
+        known = f"{self.state.said_by_user} {tool}"
+        for _ in range(MAX_CORRECTIONS):
+            if not (newest.upstream and _found_nothing(newest)):
+                return
+            failed = newest.outcome is Outcome.FAILURE
+            instead = instead_of(newest) if failed else {}
+            if instead or not await self.find_first(tool, call, newest):
+                if not (failed and (new := _told(newest, known))):
+                    return
+                known = " ".join([known, *new])
+                self.budget.hold()
+                await self.caller.call(call, problem=_complaint(newest), choices=instead)
+            [*_, newest] = self.state.newest
 
-    async def find_first(self, call: Call, newest: Iteration) -> None:
+    async def find_first(self, tool: ToolSpec, call: Call, newest: Iteration) -> bool:
         """Call a tool that finds the things which a look-up is about, and then the look-up for
-        these: asked for the prices of hotels, a small model gives the name of the city."""
-        tool = self.asker.tools.get(newest.tool)
-        if tool is None or not tool.read_only or tool.has_role or takes_paths(tool):
-            return  # the last two look up what they are given
+        these: asked for the prices of hotels, a small model gives the name of the city. Returns
+        whether another tool was called."""
+        if tool.has_role:
+            return False  # it looks up what it is given
         texts = [
             each for each in tool.required if tool.parameters.get(each, {}).get("type") in TEXTS
         ]
+        if takes_paths(tool):  # what it is about is known, but for what nobody has said
+            said = sources.said(self.state)
+            given = ((name, newest.arguments.get(name)) for name in texts if not takes_path(name))
+            texts = [
+                name
+                for name, value in given
+                if not says(f"{said} {tool.parameters[name]}", str(value))
+            ]
         needed = [name for name in texts if kind(name) not in self.tools]
         called = {each.tool for each in self.state.part_iterations}
         finders = [each for each in self._finders(needed) if each not in called]
         if not finders:
-            return
-        likely = await self.ranking.likeliest(" ".join(needed), finders, LIKELY_FINDERS)
+            return False
+        by_name = await self.ranking.likeliest(" ".join(needed), finders, LIKELY_FINDERS)
+        likely = by_name
+        if not likely and newest.outcome is Outcome.FAILURE:  # which may say what is missing
+            said = sources.found_by(newest)
+            likely = await self.ranking.likeliest(said, finders, LIKELY_FINDERS)
         if not likely:
-            return
-        if finder := await self.asker.select_to_find(call, needed, finders, likely):
-            self.budget.hold()
-            await self.caller.call(Call(prompt=f"Find {', '.join(needed)}", tool=finder))
+            return False
+        finder = await self.asker.select_to_find(call, needed, finders, likely)
+        if finder is None:
+            return False
+        self.budget.hold()
+        await self.caller.call(Call(prompt=f"Find {', '.join(needed)}", tool=finder))
+        if by_name:
             self.tools |= {kind(name): finder for name in needed}
-            if choices := self.choices([call]):
-                self.budget.hold()
-                given = self.all_found(call, choices)
-                await self.caller.call(call, choices=choices, given=given)
+        choices = self.choices([call])
+        [*_, found] = self.state.newest
+        if choices or (newest.outcome is Outcome.FAILURE and not _found_nothing(found)):
+            self.budget.hold()
+            given = self.all_found(call, choices)
+            await self.caller.call(call, choices=choices, given=given)
+        return True
 
     async def find_guessed(self, call: Call, newest: Iteration) -> None:
         """Look up what was guessed for a change, and make the call then, with values that were
@@ -136,6 +179,20 @@ class Finder:
         if not found and [*self.tools.values()].count(finder or "") == 1:
             found = [item for each in results for item in items(each)]
         return list(dict.fromkeys(found))
+
+
+def _told(call: Iteration, known: str) -> list[str]:
+    """What a failure says that is new: quotations, forms, and numbers where the call has some."""
+    said = f"{known} {call.tool} {compact(call.arguments)}"
+    counted = any(type(each) in (int, float) for each in call.arguments.values())
+    numbers = [f"{each:g}" for each in numbers_in(call.result) if counted]
+    new = [*QUOTED.findall(call.result), *_FORM.findall(call.result), *numbers]
+    return [each for each in new if each not in said]
+
+
+def _complaint(call: Iteration) -> str:
+    """What the tool said of a call that failed."""
+    return one_line(call.result, MAX_COMPLAINT_CHARS)
 
 
 def _found_nothing(call: Iteration) -> bool:

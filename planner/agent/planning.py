@@ -189,7 +189,9 @@ class Planner:
             looks_up = any(tool.read_only and tool.upstream for tool in choices)
             purpose = "action" if looks_up else "change"
         names = [tool.name for tool in choices]
-        likely = await self.ranking.likeliest(query, names, LIKELY_TOOLS)
+        failed = repeats.failed(self.state)
+        likely = [name for name in names if name not in failed]
+        likely = await self.ranking.likeliest(query, likely, LIKELY_TOOLS)
         if purpose == "question" and self.nothing_returned:
             names = [tool.name for tool in self.asker.offered(changing=True)]
         plan = await self.asker.plan(names, likely, purpose)

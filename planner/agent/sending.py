@@ -75,11 +75,13 @@ class Sender:
         if not result.succeeded or self.state.passages:
             return result
         said = self.state.said_by_user.casefold()
-        lists = [each.result for each in self.state.part_iterations[-2::-1] if each.succeeded]
+        made = (Outcome.SUCCESS, Outcome.FAILURE)
+        calls = [each for each in self.state.part_iterations[-2::-1] if each.outcome in made]
         for name, value in arguments.items():
             if not isinstance(value, str) or takes_path(name) or value.casefold() in said:
                 continue
-            others = next(filter(None, (widening.siblings(value, each) for each in lists)), [])
+            lists = (widening.siblings(name, value, each) for each in calls)
+            others = next(filter(None, lists), [])
             if others:
                 self.guard("siblings", f"{tool.name} is called for {', '.join(others)} as well")
                 results = {value: result}

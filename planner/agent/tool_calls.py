@@ -222,6 +222,8 @@ class Caller:
             return self.noted("unseen", sources.without_flips(kept, tool, self.state))
         words = self.state.said_by_user
         arguments = self.noted("unseen", without_limits(arguments, tool, words))
+        said = sources.said(self.state)
+        arguments = self.noted("unseen", sources.without_codes(arguments, tool, said))
         if not tool.has_role:  # a search in texts finds a word in any spelling
             seen = results(self.state)
             arguments = self.noted("spelling", spelled_as_said(arguments, tool, words, seen))

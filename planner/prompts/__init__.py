@@ -10,6 +10,7 @@ import math
 from collections.abc import Hashable, Sequence
 
 from planner.actions import actions, attempts
+from planner.checks.guards.results import empty
 from planner.checks.schemas import closed
 from planner.events import ALONE, TRIES, ModelCalled, Role
 from planner.evidence import context
@@ -75,7 +76,7 @@ class Prompts:
         for call in opening:
             if call.role != "brief":
                 request, brought = joined(request, brought), ""
-            if call.role == left_out:
+            if call.role == left_out or (call.role == "files" and not state.passages):
                 continue
             messages += [user(joined(request, call.question)), assistant(call.reply)]
             request = ""
@@ -109,6 +110,8 @@ class Prompts:
                 part, said = iteration.part, ""  # what was said last has not led to it
             # The calls of a look-up are shown as the passages that came of them.
             if iteration.outcome is None or (iteration.by == "lookup" and not iteration.gathered):
+                continue
+            if _passed_over(state, iteration):
                 continue
             pending = joined(pending, self._result(state, iteration, said, role))
             for number, call in enumerate(iteration.exchange, 1):
@@ -260,6 +263,15 @@ class Prompts:
             )
             self._shown[key] = context.with_count(iteration.result, text)
         return self._shown[key]
+
+
+def _passed_over(state: RunState, iteration: Iteration) -> bool:
+    """Whether a look-up failed, and a later call returned something: a small model makes the same
+    call again, or takes what the failure says for what was found."""
+    if iteration.changes or iteration.exchange or iteration.outcome is not Outcome.FAILURE:
+        return False
+    later = state.iterations[iteration.number + 1 :]
+    return any(each.succeeded and each.by != "lookup" and not empty(each.result) for each in later)
 
 
 def _nothing(state: RunState, iteration: Iteration) -> str:

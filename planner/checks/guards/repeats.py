@@ -111,6 +111,12 @@ def fruitless(state: RunState) -> list[list[str]]:
     return [tools for tools in decisions if tools]
 
 
+def failed(state: RunState) -> set[str]:
+    """The tools whose calls have all failed."""
+    made = [each for each in state.part_iterations if each.answered]
+    return {each.tool for each in made} - {each.tool for each in made if each.succeeded}
+
+
 def left_out(state: RunState) -> list[str]:
     """The tools that may not be chosen next, because their last calls brought nothing new."""
     decisions = fruitless(state)

@@ -6,8 +6,6 @@ from itertools import product
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from rapidfuzz import fuzz, process
-
 from planner.checks.claims import claims, holds, is_date, is_value, numbers_in, plain
 from planner.checks.dates import in_seconds, lasting
 from planner.checks.forms import is_path
@@ -20,7 +18,6 @@ from planner.checks.validation import choices, takes_whole
 from planner.evidence.context import entries_within, readable
 from planner.evidence.listing import paths_said
 from planner.evidence.words import BETWEEN, apart, long_words, says, words
-from planner.passage import Passage
 from planner.state import Iteration, RunState
 from planner.text import flat, shortened
 from planner.tools import Arguments, Safety, ToolSpec
@@ -29,10 +26,8 @@ NOT_MADE = "It was not made: "
 """The beginning of the result of a change that was held back because of a guess."""
 NOT_DUE = f"{NOT_MADE}by what was looked up, nothing is to be done. Say why."
 """The result of a planned change that its model declined."""
-MIN_QUOTED_CHARS = 6
-"""Characters of the first line of a text that a tool did not find."""
-NEAR = 60
-"""Of 100: from there on a passage nearly contains a text."""
+MIN_DESCRIBING_CHARS = 16
+"""Characters that a value and the description of its argument begin with."""
 MAX_PLAIN_NUMBER = 1
 """A number up to this one is a flag or a count."""
 MAX_IN_WORDS = 20
@@ -45,6 +40,8 @@ _SCHEME = re.compile(r"\w+://|^(?:[^\W\d_]+:+)+(?=.)")
 """What says of which kind a value is: `https://`, `team:` of `team:4509`."""
 _QUANTITY = re.compile(r"(?:\d+(?:\.\d+)?[^\W\d_]{1,3})+")
 """Numbers with their units: `2h`, `512Mi`, `1h30m`."""
+_LASTING = re.compile(rf"(?<![^\W_]){_QUANTITY.pattern}(?!\w)")
+"""A quantity as a part of a value: `now-6h`."""
 _DECIMAL = re.compile(r"\d+(?:\.\d+)?")
 _LONG_CODE = re.compile(r"\+?(?=\w*\d)[^\W_]{8,34}")
 """An account, or the number of a telephone or a card."""
@@ -134,8 +131,16 @@ def unseen(
                 and isinstance(value, str)
                 and not _stands(value.strip("#@ "), seen)
             )
+            or (tool and _describes(tool, argument, value) and value not in seen)
         ]
     return guesses
+
+
+def _describes(tool: ToolSpec, argument: str, value: Any) -> bool:
+    """Whether a value is what the tool's definition says of it: `1-31 characters, none of …`."""
+    said = str(tool.parameters.get(argument, {}).get("description", ""))
+    begins = value[:MIN_DESCRIBING_CHARS] if isinstance(value, str) else ""
+    return len(begins) == MIN_DESCRIBING_CHARS and " " in begins and begins in said
 
 
 def _has_meaning(tool: ToolSpec, argument: str, value: Any) -> bool:
@@ -169,6 +174,24 @@ def without_guesses(arguments: Arguments, tool: ToolSpec, seen: str, asks: bool)
             del kept[name]
             changes.append(f"{name}: {value} was left out: nobody said it")
     return kept, changes
+
+
+def without_codes(arguments: Arguments, tool: ToolSpec, seen: str) -> Corrected:
+    """Leave out the optional codes of a look-up that nobody said, such as a range of cells. A small
+    model copies the example of a description."""
+    texts = {
+        name: value
+        for name, value in arguments.items()
+        if name not in tool.required and isinstance(value, str) and not takes_path(name)
+        if value != tool.parameters.get(name, {}).get("default")
+    }
+    guessed = [
+        each
+        for each in unseen(texts, seen, tool)
+        if _CODE_VALUE.search(each.value) and not _LASTING.search(each.value)
+    ]
+    kept = {name: arguments[name] for name in arguments if name not in {g[0] for g in guessed}}
+    return kept, [f"{each} was left out: nobody said it" for each in guessed]
 
 
 _ID_ARGUMENT = re.compile(
@@ -370,22 +393,3 @@ def only_candidates(argument: str, result: str) -> list[str]:
     others = (each for each in codes if not any(each in value for value in own))
     named = "\n".join(re.findall(r"""(?m)\w["']?\s*[:=]\s*(.*)""", result))
     return own if all(each in named for each in others) else []
-
-
-def meant(arguments: Arguments, failure: str, passages: Sequence[Passage]) -> Passage | None:
-    """The passage that a call was meant for, whose tool did not find a text: the text, or nearly
-    the same, is in another place. Small models copy from memory."""
-    said = [*strings(arguments)]
-    texts = [each.text.lower() for each in passages]
-    for value in said:
-        quoted = value.strip().lower()
-        first = quoted.partition("\n")[0]
-        if len(first) < MIN_QUOTED_CHARS or first not in failure.lower():
-            continue
-        holding = [each for each in passages if quoted in each.text.lower()]
-        if not holding:
-            near = process.extractOne(quoted, texts, scorer=fuzz.partial_ratio, score_cutoff=NEAR)
-            return passages[near[2]] if near else None
-        if not any(each.source == value for each in holding for value in said):
-            return holding[0]
-    return None

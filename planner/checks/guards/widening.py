@@ -6,9 +6,10 @@ from functools import lru_cache
 from typing import Any
 
 from planner.checks.guards.arguments import same, takes_mask, takes_path
-from planner.evidence.records import RESULTS_KEPT, value_of
+from planner.evidence.records import RESULTS_KEPT, only_list, value_of
 from planner.evidence.words import TOKEN, is_unspaced, parts
-from planner.tools import Arguments, ToolSpec
+from planner.state import Iteration
+from planner.tools import Arguments, Outcome, ToolSpec
 
 MAX_PATTERN_WORDS = 4
 """Words of a pattern that is tried with other separators; a longer one is a sentence or a line."""
@@ -16,11 +17,12 @@ MIN_WORD_CHARS = 3
 """Characters of a word that is searched for alone."""
 _OPERATOR = re.compile(r":\w")
 """What stands behind an operator of a search, as in `from:anna`."""
-_STATEMENT = re.compile(r"[=<>{}]|\w\(")
+_STATEMENT = re.compile(r"[=<>{}]|\w\(|\b[A-Z]{3,} .*\b[A-Z]{3,} ")
 """What stands in a query in a language of its own, whose words alone are none: SQL, JQL, PromQL."""
 MAX_SIBLINGS = 6
 """Items of a list that are all looked up if nobody said which."""
 MAX_ITEM_CHARS = 60
+QUOTED = re.compile(r"""(?<!\w)["'`]([^"'`\n]{1,60})["'`](?!\w)""")
 _HEADED = re.compile(r"(?:([^\n:,\"'\[{(]{1,60}:)\s+)?(.*)", re.DOTALL)
 """What a list may begin with: `Hotels: `."""
 
@@ -50,21 +52,26 @@ def wider(tool: ToolSpec, arguments: Arguments) -> list[Arguments]:
                 tries = _with_fewer_words(everywhere, tool)
         else:
             tries = [_one_up(arguments)]
+            if not tool.required:  # all that it lists
+                tries.append({n: v for n, v in arguments.items() if takes_path(n)})
     return _distinct(tool, arguments, tries)
 
 
 def in_fewer_words(tool: ToolSpec, arguments: Arguments) -> list[Arguments]:
     """Broader versions of a look-up that failed: many tools say "not found" as an error."""
     texts = [name for name, value in arguments.items() if isinstance(value, str)]
-    if tool.text_argument or tool.file_argument or any(map(takes_path, texts)):
+    if tool.text_argument or tool.file_argument:
         return []
     return _distinct(tool, arguments, _with_fewer_words(arguments, tool) if texts else [])
 
 
 @lru_cache(maxsize=RESULTS_KEPT)
 def items(result: str) -> tuple[str, ...]:
-    """The items of a list of short texts, in JSON or one on a line, maybe behind a heading."""
+    """The items of a list of short texts, in JSON or one on a line, maybe behind a heading; or of
+    records that differ in nothing but one text each, such as the tables of a database."""
     read = value_of(result)
+    if named := _names(only_list(read)):
+        return named
     if isinstance(read, dict) and len(read) == 1:
         [read] = read.values()
     heading, text = _HEADED.fullmatch(result.strip()).groups()  # type: ignore[union-attr]
@@ -76,11 +83,33 @@ def items(result: str) -> tuple[str, ...]:
     return tuple(filter(None, found)) if fits and not alone else ()
 
 
-def siblings(value: str, result: str) -> list[str]:
-    """The other items of a short list in which a value is one."""
-    found = items(result)
+def _names(listed: Sequence[Any]) -> tuple[str, ...]:
+    """The only value in which records differ, if it is a text in all of them."""
+    if not listed or not all(isinstance(each, dict) for each in listed):
+        return ()
+    fields = dict.fromkeys(name for each in listed for name in each)
+    differing = [name for name in fields if len({str(each.get(name)) for each in listed}) > 1]
+    found = [each.get(name) for name in differing[:1] for each in listed]
+    alone = len(differing) == 1 and all(isinstance(each, str) for each in found)
+    return tuple(found) if alone else ()
+
+
+def siblings(argument: str, value: str, call: Iteration) -> list[str]:
+    """The other items of a short list in which an argument's value is one: of what a call returned,
+    or of what one that failed names instead."""
+    failed = call.outcome is Outcome.FAILURE
+    found = instead_of(call).get(argument, []) if failed else items(call.result)
     short = value in found and len(found) <= MAX_SIBLINGS
     return [each for each in found if each != value] if short else []
+
+
+def instead_of(call: Iteration) -> dict[str, list[str]]:
+    """What a failure quotes beside the value of an argument, which it quotes too: the values that
+    are possible, by argument."""
+    quoted = list(dict.fromkeys(QUOTED.findall(call.result)))
+    wrong = [name for name, value in call.arguments.items() if value in quoted]
+    others = [each for each in quoted if each not in call.arguments.values()]
+    return {name: others for name in wrong if others}
 
 
 def _distinct(tool: ToolSpec, arguments: Arguments, tries: Sequence[Arguments]) -> list[Arguments]:

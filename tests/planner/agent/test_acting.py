@@ -25,6 +25,7 @@ from planner.checks.guards.widening import siblings
 from planner.clock import Clock
 from planner.events import ApprovalAsked
 from planner.protocol import Limits
+from planner.state import Iteration
 from planner.tools import Outcome, Policy, Safety, ToolResult, ToolSpec
 
 pytestmark = pytest.mark.anyio
@@ -1427,10 +1428,20 @@ def test_a_guess_may_stand_within_an_object_and_be_below_zero() -> None:
 
 
 def test_siblings_are_the_other_items_of_a_short_list() -> None:
-    assert siblings("b", '["a", "b"]') == siblings("b", '{"rooms": ["a", "b"]}') == ["a"]
-    assert siblings("b", "- a\n- b") == siblings("b", "a\nb\n") == ["a"]
-    assert siblings("c", "- a\n- b") == []
-    assert siblings("1", "\n".join(map(str, range(20)))) == []
+    def others(value: str, result: str, outcome: Outcome = Outcome.SUCCESS) -> list[str]:
+        call = Iteration(0, 1, "list", "", outcome=outcome, result=result)
+        call.arguments = {"room": "x"}
+        return siblings("room", value, call)
+
+    assert others("b", '["a", "b"]') == others("b", '{"rooms": ["a", "b"]}') == ["a"]
+    assert others("b", "- a\n- b") == others("b", "a\nb\n") == ["a"]
+    assert others("c", "- a\n- b") == []
+    assert others("1", "\n".join(map(str, range(20)))) == []
+    tables = '{"rooms": [{"name": "a", "kind": 1}, {"name": "b", "kind": 1}], "count": 2}'
+    assert others("b", tables) == ["a"]
+    assert others("b", tables.replace("1", "2", 1)) == [], "they differ in something else"
+    assert others("b", "No room 'x'. There are 'a' and 'b'.", Outcome.FAILURE) == ["a"]
+    assert others("b", "No room x. There are 'a' and 'b'.", Outcome.FAILURE) == []
 
 
 async def test_a_plan_of_changes_alone_is_no_half_done_work() -> None:

@@ -304,3 +304,125 @@ async def test_a_name_that_was_found_stays_as_it_is_spelled() -> None:
         prompt="Wie viele Kunden gibt es?",
     )
     assert (ran.pool.calls[-1], ran.guards) == (("count", {"collection": "kunden"}), [])
+
+
+READ_SHEET = spec("read_sheet", "path", "sheet", upstream="office")
+DESCRIBE = spec("describe_workbook", "path", upstream="office", description="The sheets of a file.")
+
+
+def failed(text: str) -> ToolResult:
+    return ToolResult(outcome=Outcome.FAILURE, text=text)
+
+
+async def test_a_look_up_that_failed_is_made_again_with_what_its_tool_said_in_view() -> None:
+    """As often as that is new; a value that it says there is not is one of those that there are."""
+    tours = spec("list_tours", "day", "city", upstream="boats")
+    cities = "city 'Berne' is not one of 'Bern', 'Thun'"
+    pool = DictionaryPool(
+        {},
+        specs=[tours],
+        results={"list_tours": [failed("day is not YYYY-MM-DD"), failed(cities), "at 10:30"]},
+    )
+    ran = await planned(
+        Fast(deed("tours")),
+        steps(("List the tours", "list_tours")),
+        {"day": "4 May", "city": "Berne"},
+        {"day": "2026-05-04", "city": "Berne"},
+        {"day": "2026-05-04", "city": "Bern"},
+        found("At 10:30."),
+        pool=pool,
+        prompt="When do tours of Berne start on 4 May?",
+    )
+    assert [arguments for _, arguments in pool.calls] == [
+        {"day": "4 May", "city": "Berne"},
+        {"day": "2026-05-04", "city": "Berne"},
+        {"day": "2026-05-04", "city": "Bern"},
+    ]
+    [*_, last] = [each for each in ran.asked if "Call list_tours" in each.last]
+    assert last.schema
+    assert last.schema["properties"]["city"]["enum"] == ["Bern", "Thun"]
+    assert last.last.endswith(f"The call before was not accepted: {cities}")
+    assert ran.state.answer == "At 10:30."
+
+
+async def test_what_nobody_has_said_of_a_file_is_found_first() -> None:
+    pool = DictionaryPool(
+        {},
+        specs=[READ_SHEET, DESCRIBE],
+        results={
+            "read_sheet": [failed("no such sheet"), "tea costs 3.20"],
+            "describe_workbook": ['{"sheet": "Prices"}'],
+        },
+    )
+    await planned(
+        Fast(deed("tea")),
+        steps(("Read the prices", "read_sheet")),
+        {"path": "bar.xlsx", "sheet": "Menu"},
+        {"tool": "describe_workbook"},
+        {"path": "bar.xlsx"},
+        {"path": "bar.xlsx", "sheet": "Prices"},
+        found("Tea costs 3.20."),
+        pool=pool,
+        prompt="What does tea cost in bar.xlsx?",
+    )
+    assert pool.calls[1:] == [
+        ("describe_workbook", {"path": "bar.xlsx"}),
+        ("read_sheet", {"path": "bar.xlsx", "sheet": "Prices"}),
+    ]
+
+
+async def test_a_tool_that_the_failure_speaks_of_is_called_first_and_for_all_alike() -> None:
+    """A query needs the columns of the tables, and nothing says which table."""
+    query = spec("run_query", "sql", upstream="shop")
+    columns = spec("list_columns", "table", upstream="shop", description="The columns of a table.")
+    tables = spec("list_tables", upstream="shop")
+    pool = DictionaryPool(
+        {},
+        specs=[tables, columns, query],
+        results={
+            "list_tables": [
+                '{"tables": [{"name": "teas", "kind": "t"}, {"name": "sales", "kind": "t"}]}'
+            ],
+            "run_query": [failed('Column "price" does not exist'), "3.20"],
+            "list_columns": ["cost, name", "tea, day"],
+        },
+    )
+    wrong, right = "SELECT price FROM teas", "SELECT cost FROM teas"
+    ran = await planned(
+        Fast(deed("tea")),
+        steps(("List the tables", "list_tables"), ("Query the price", "run_query")),
+        {"sql": wrong},
+        {"tool": "list_columns"},
+        {"table": "teas"},
+        {"sql": right},
+        found("It costs 3.20."),
+        pool=pool,
+        prompt="What does tea cost?",
+    )
+    assert pool.calls == [
+        ("list_tables", {}),
+        ("run_query", {"sql": wrong}),
+        ("list_columns", {"table": "teas"}),
+        ("list_columns", {"table": "sales"}),
+        ("run_query", {"sql": right}),
+    ]
+    assert "siblings" in ran.guards
+    assert ran.state.answer == "It costs 3.20."
+
+
+async def test_the_end_says_that_the_look_up_has_failed() -> None:
+    query = spec("run_query", "sql", upstream="shop")
+    pool = DictionaryPool(
+        {}, specs=[query], results={"run_query": [failed("no such table: tea")] * 9}
+    )
+    ran = await planned(
+        Fast(deed("tea")),
+        steps(("Query the price", "run_query")),
+        {"sql": "SELECT price FROM tea"},
+        nowhere(),
+        deep(conclusion("There is no such data.", success=False)),
+        pool=pool,
+        prompt="What does tea cost?",
+    )
+    assert ran.state.status == "not_found"
+    assert ran.state.reason == snapshot("run_query failed: no such table: tea")
