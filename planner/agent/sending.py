@@ -9,6 +9,7 @@ from planner.checks.claims import numbers_in
 from planner.checks.guards import repeats, widening
 from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.results import NOTHING, empty, fault
+from planner.evidence.context import readable
 from planner.evidence.pages import Part, next_arguments
 from planner.evidence.records import MAX_ROWS, is_further
 from planner.prompts.texts import compact
@@ -87,7 +88,8 @@ class Sender:
                 results = {value: result}
                 for other in others:
                     results[other] = await self.send(tool, arguments | {name: other})
-                text = "\n".join(f"{item}:\n{each.text}" for item, each in results.items())
+                found = (f"{item}:\n{readable(each.text)}" for item, each in results.items())
+                text = "\n".join(found)
                 seconds = sum(each.seconds for each in results.values())
                 return result.model_copy(update={"text": text, "seconds": seconds})
         return result

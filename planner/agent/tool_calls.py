@@ -196,7 +196,7 @@ class Caller:
             except InvalidReply as error:
                 return str(error)
             writer = self.state.ledger[-1].model
-            emptied = () if tool.read_only else sources.mentioned(written, self.state)
+            emptied = None if tool.read_only else sources.mentioned(written, self.state)
             arguments = validation.coerced(written, tool.input_schema, emptied)
             problem = validation.problem(arguments, tool.input_schema)
             if problem is None and first and not tool.read_only:

@@ -39,18 +39,21 @@ _TYPE_CHECKER = jsonschema.Draft4Validator.TYPE_CHECKER
 
 
 def coerced(
-    arguments: dict[str, Any], schema: Schema, emptied: Container[str] = ()
+    arguments: dict[str, Any], schema: Schema, emptied: Container[str] | None = ()
 ) -> dict[str, Any]:
     """The arguments with near misses corrected: `"5"` for an integer, a scalar for a list of one,
     `"null"` or an empty string for an optional argument, a date in another format than the
-    description names. `emptied`: the arguments whose empty text is meant."""
+    description names. `emptied`: the arguments whose empty text is meant; None for a call that
+    reads, where none is."""
     try:
         return _coerced(arguments, schema, emptied)
     except UNUSABLE:
         return arguments
 
 
-def _coerced(arguments: dict[str, Any], schema: Schema, emptied: Container[str]) -> dict[str, Any]:
+def _coerced(
+    arguments: dict[str, Any], schema: Schema, emptied: Container[str] | None
+) -> dict[str, Any]:
     properties = schema.get("properties", {})
     required = schema.get("required", [])
     corrected: dict[str, Any] = {}
@@ -59,7 +62,7 @@ def _coerced(arguments: dict[str, Any], schema: Schema, emptied: Container[str])
         node = properties.get(name, {})
         kinds = kinds_of(node, schema)
         nullable = "null" in kinds
-        meant = value == "" and name in emptied
+        meant = value == "" and emptied is not None and name in emptied
         if nullable and value in ("null", "None"):
             value = None
         unsaid = value == "" or (not nullable and value in (None, "null", "None"))
@@ -71,7 +74,9 @@ def _coerced(arguments: dict[str, Any], schema: Schema, emptied: Container[str])
         if isinstance(value, str) and isinstance(node, dict):
             value = as_described(value, str(node.get("description", "")))
         corrected[name] = value
-    # A call that would say nothing else is there to clear something.
+    if emptied is None:
+        return corrected
+    # A change that would say nothing else is there to clear something.
     return corrected if corrected.keys() - {*required} else corrected | cleared
 
 
