@@ -45,6 +45,8 @@ class FileListing:
         unlisted = [
             name for name in paths_said(question) if not any(name in path for path in paths)
         ]
+        if listing is None:  # a tool that reads a folder does not read files
+            unlisted = [name for name in unlisted if "." in name.rpartition("/")[2]]
         passages: list[Passage] = []
         unread = 0
         wanted = [*unlisted[:MAX_UNLISTED], *best, *paths]

@@ -86,6 +86,8 @@ _QUANTITIES = re.compile(r"(?<![\w.])(?:\d+[A-Za-z]{1,2}){2,4}(?!\w)")
 _ANY_DIGIT = re.compile(r"\d")
 _COMMA = re.compile(r"(?<=\d)[_,](?=(?:\d{2},)*\d{3}(?!\d))")
 _POINT = re.compile(r"(?<=\d)\.(?=\d{3}(?!\d))")
+_DECIMAL = re.compile(r"(?<![\w.])-?\d+\.\d{3,}(?![\w.])")
+"""Too long for a version: 3.14 is not rounded to 3.1."""
 _DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
 _COMMA_ZEROS = re.compile(r"(?<=\d)(?:,00|(,[1-9])0)(?!\d)")
 """Those of `38,50` and `2500,00`."""
@@ -264,9 +266,21 @@ def agree(first: str, second: str, request: str) -> bool:
     return more[: len(few)] == few and bool(few or not more)
 
 
+def rounded(claim: str, text: str) -> bool:
+    """Whether a decimal is a number of the text with fewer places: 3.67 for 3.6666666667."""
+    places = len(claim.partition(".")[2])
+    return places > 0 and any(
+        len(each.rstrip("0").partition(".")[2]) > places
+        and round(float(each), places) == float(claim)
+        for each in _DECIMAL.findall(text)
+    )
+
+
 def _says_too(text: str, claim: str, answer: str) -> bool:
     """Whether a text has a claim of an answer; dates and times may have another form."""
     if holds(text, claim) or (claim.isdigit() and in_moment(claim, answer, text)):
+        return True
+    if is_number(claim) and rounded(claim, text):
         return True
     return DAY.fullmatch(claim) is not None and in_words(claim, text)
 

@@ -6,7 +6,7 @@ import string
 from collections.abc import Sequence
 from itertools import combinations, groupby
 
-from planner.checks.claims import COMPARISON, holds, is_number
+from planner.checks.claims import COMPARISON, holds, is_number, rounded
 from planner.checks.dates import has_time, in_moment
 from planner.evidence.ranking import defined_name
 from planner.evidence.words import is_name, tokens
@@ -20,9 +20,6 @@ _CODE = re.compile(r"(?!.*(?:@|://))(?:.*[=()\[\]{}*<>+]|.*\w\.\w)")
 _ITEM = re.compile(rf"\s*(?:[-*]\s|・|{NUMBERED})")
 _CALLED = re.compile(r"\.?(\w+)\(\)")
 """A function's name as texts write it, without what it is given."""
-_DECIMAL = re.compile(r"(?<![\w.])-?\d+\.\d{3,}(?![\w.])")
-"""Too long for a version: 3.14 is not rounded to 3.1."""
-
 _POINT_TIME = re.compile(r"[012]?\d\.[0-5]\d")
 """A time, in many languages: `16.30`."""
 _HASH = re.compile(r"(?=\d*[a-f])[0-9a-f]{7,}")
@@ -37,7 +34,7 @@ def is_path(text: str) -> bool:
 def in_another_form(claim: str, answer: str, text: str, held: Sequence[str]) -> bool:
     """Whether a text has a claim of an answer in another form; `held`: what it has as it is."""
     return bool(
-        (is_number(claim) and (_follows(claim, answer, held) or _rounded(claim, text)))
+        (is_number(claim) and (_follows(claim, answer, held) or rounded(claim, text)))
         or _spelled_otherwise(claim, answer, text)
         or _one_or_the_other(claim, text)
         or _written_otherwise(claim, text)
@@ -111,15 +108,6 @@ def _one_or_the_other(claim: str, text: str) -> bool:
     one, stroke, other = claim.partition("/")
     plain = bool(stroke) and one.isalpha() and other.isalpha()
     return plain and re.search(rf"\b{one}/|/{other}\b", text) is None
-
-
-def _rounded(claim: str, text: str) -> bool:
-    """Whether a decimal is a number of the text with fewer places: 3.67 for 3.6666666667."""
-    places = len(claim.partition(".")[2])
-    return places > 0 and any(
-        len(each.partition(".")[2]) > places and round(float(each), places) == float(claim)
-        for each in _DECIMAL.findall(text)
-    )
 
 
 def counts(claim: str, answer: str) -> bool:

@@ -39,11 +39,17 @@ def empty(result: str) -> bool:
 
 def _only_counts(result: str) -> bool:
     """Whether a result is an object with an empty list, zeros, and objects of plain numbers such as
-    the bounds of a page."""
-    values = _object(result.strip()).values()
-    inner = [each for value in values if isinstance(value, dict) for each in value.values()]
-    told = [each for each in values if not isinstance(each, dict)]
+    the bounds of a page; beside a count of 0, also texts and flags, as of what was looked in."""
+    value = _object(result.strip())
+    inner = [each for part in value.values() if isinstance(part, dict) for each in part.values()]
+    none = any(each == 0 and _COUNT.search(name) for name, each in value.items())
+    beside = (dict, str) if none else dict
+    told = [each for each in value.values() if not isinstance(each, beside)]
+    told = [each for each in told if not (none and each is True)]
     return [] in told and not any(told) and all(type(each) in (bool, int) for each in inner)
+
+
+_COUNT = re.compile(r"(?i)^(?:count|total|num)|(?:count|total)$")
 
 
 _FAULT = re.compile(
@@ -68,7 +74,7 @@ _PROBLEM_KEYS = {
     *("title", "traceid", "type"),
 }
 """What errors of HTTP have besides as objects, those of RFC 9457 among them."""
-_ERROR_KEY = re.compile(r"err(?:or|no|code|msg)?s?(?=$|code|message|description)")
+_ERROR_KEY = re.compile(r"err(?:or|no|code|msg)?s?(?=$|code|message|description|type)")
 """`error`, `errorMessages`, `errcode`; not `errand`."""
 _FAILURES = ("fail", "failed", "failure")
 FLAGS = {"true": True, "false": False}
@@ -156,6 +162,8 @@ def _is_fault(tool: ToolSpec, arguments: Arguments, text: str, data: dict[str, A
         name for name, value in data.items() if name not in arguments or arguments[name] != value
     }
     more -= _FAULT_KEYS | _DESCRIBES | {*filter(_ERROR_KEY.match, data)}
+    if _is_flagged(data):  # beside what was looked in, the default of an argument too
+        more -= _spelled_alike(tool.parameters).keys()
     more = {name for name in more if data[name] not in EMPTY}
     message = data.get("message")
     said = _says_error(data) or (isinstance(message, str) and _is_status_line(message))

@@ -51,9 +51,7 @@ def wider(tool: ToolSpec, arguments: Arguments) -> list[Arguments]:
             if kept.items() <= everywhere.items():
                 tries = _with_fewer_words(everywhere, tool)
         else:
-            tries = [_one_up(arguments)]
-            if not tool.required:  # all that it lists
-                tries.append({n: v for n, v in arguments.items() if takes_path(n)})
+            tries = [_without_conditions(arguments, tool), _one_up(arguments)]
     return _distinct(tool, arguments, tries)
 
 
@@ -127,6 +125,15 @@ def _everywhere(tool: ToolSpec, arguments: Arguments) -> Arguments:
         name: _top(value) if takes_path(name) else value
         for name, value in arguments.items()
         if name in tool.required or not (takes_path(name) or takes_mask(tool, name))
+    }
+
+
+def _without_conditions(arguments: Arguments, tool: ToolSpec) -> Arguments:
+    """The arguments without optional texts that are no paths."""
+    return {
+        name: value
+        for name, value in arguments.items()
+        if name in tool.required or takes_path(name) or not isinstance(value, str)
     }
 
 

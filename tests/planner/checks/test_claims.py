@@ -68,6 +68,8 @@ from planner.tools import Outcome
         ("המטמון נמחק בהפעלה", "המטמון לא נמחק בהפעלה", False),
         ("Кэш очищается при запуске.", "Кэш очищается при запуске программы.", True),
         ("Blue Hall。", "会場はBlue Hallです。", True),
+        ("On average 50.67 minutes.", "50.673469387755105", True),
+        ("On average 50.68 minutes.", "50.673469387755105", False),
     ],
 )
 def test_two_answers_agree_if_one_claims_what_the_other_says(
