@@ -144,6 +144,8 @@ class Ending:
         elif not found:
             status = "partial" if reason else "not_found"
             reason = reason or self._failed
+            if reason == self._failed and answer:
+                told = _paragraphs(f"Could not find out: {reason}.", _said(told))
         elif talk and (self._spoken or echoed(self.state, answer)):
             reason = reason or "nothing was looked up or changed for this reply"
         if status == "partial" and (rest := self._without_orders(answer)):

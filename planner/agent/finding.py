@@ -89,7 +89,8 @@ class Finder:
                 known = " ".join([known, *new])
                 self.budget.hold()
                 await self.caller.call(call, problem=_complaint(newest), choices=instead)
-            [*_, newest] = self.state.newest
+            [*_, again] = self.state.newest
+            newest = again if again.upstream or again.succeeded else newest
 
     async def find_first(self, tool: ToolSpec, call: Call, newest: Iteration) -> bool:
         """Call a tool that finds the things which a look-up is about, and then the look-up for
@@ -109,31 +110,41 @@ class Finder:
                 if not says(f"{said} {tool.parameters[name]}", str(value))
             ]
         needed = [name for name in texts if kind(name) not in self.tools]
-        called = {each.tool for each in self.state.part_iterations}
-        finders = [each for each in self._finders(needed) if each not in called]
-        if not finders:
-            return False
+        finders = self._finders(needed)
         by_name = await self.ranking.likeliest(" ".join(needed), finders, LIKELY_FINDERS)
-        likely = by_name
-        if not likely and newest.outcome is Outcome.FAILURE:  # which may say what is missing
+        called = {each.tool for each in self.state.part_iterations}
+        known = [each for each in by_name if each in called]
+        if known and await self.call_again(call, known[0], needed):
+            return True
+        finders = [each for each in finders if each not in called]
+        likely = [each for each in by_name if each in finders]
+        if finders and not likely and newest.outcome is Outcome.FAILURE:  # it may say what it lacks
             said = sources.found_by(newest)
             likely = await self.ranking.likeliest(said, finders, LIKELY_FINDERS)
+            needed = []
         if not likely:
             return False
-        finder = await self.asker.select_to_find(call, needed, finders, likely)
+        finder = await self.asker.select_to_find(call, needed or texts, finders, likely)
         if finder is None:
             return False
         self.budget.hold()
-        await self.caller.call(Call(prompt=f"Find {', '.join(needed)}", tool=finder))
-        if by_name:
-            self.tools |= {kind(name): finder for name in needed}
-        choices = self.choices([call])
+        await self.caller.call(Call(prompt=f"Find {', '.join(needed or texts)}", tool=finder))
         [*_, found] = self.state.newest
-        if choices or (newest.outcome is Outcome.FAILURE and not _found_nothing(found)):
+        again = await self.call_again(call, finder, needed)
+        if not again and newest.outcome is Outcome.FAILURE and not _found_nothing(found):
+            self.budget.hold()
+            await self.caller.call(call)
+        return True
+
+    async def call_again(self, call: Call, finder: str, names: Sequence[str]) -> bool:
+        """Make a look-up with what a tool has found for its arguments of these names, if it has."""
+        self.tools |= {kind(name): finder for name in names}
+        choices = self.choices([call])
+        if choices:
             self.budget.hold()
             given = self.all_found(call, choices)
             await self.caller.call(call, choices=choices, given=given)
-        return True
+        return bool(choices)
 
     async def find_guessed(self, call: Call, newest: Iteration) -> None:
         """Look up what was guessed for a change, and make the call then, with values that were

@@ -348,6 +348,8 @@ class Asker:
             )
         if isinstance(decision, Conclude):
             return self._without_echo(_marked(decision), question)
+        if isinstance(decision, MoveOn) and decision.objective in question:  # it says nothing new
+            return decision.model_copy(update={"objective": ""})
         return decision
 
     async def conclude(self) -> Conclude:

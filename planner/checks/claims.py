@@ -244,6 +244,7 @@ def name_in(answer: str, question: str) -> str | None:
 def agree(first: str, second: str, request: str) -> bool:
     """Whether two answers say the same: one holds all that the other claims beyond the request, or
     the whole of it if that is a proper name; without any claims, most of its words."""
+    first, second = _as_named(first, second, request), _as_named(second, first, request)
     pairs = [(first, second), (second, first)]
     if any(_is_proper_name_in(one, other, request) for one, other in pairs):
         return True
@@ -264,6 +265,20 @@ def agree(first: str, second: str, request: str) -> bool:
     new = ([each for each in _in_order(text) if each not in asked] for text in (first, second))
     few, more = sorted(new, key=len)
     return more[: len(few)] == few and bool(few or not more)
+
+
+def _as_named(text: str, other: str, request: str) -> str:
+    """A text with "Nadia" for "Nadia Petrov", if the request and the other text say that alone."""
+    names = {each for each in re.findall(r"\w+", request)[1:] if each[0].isupper()}
+    said = re.findall(r"\w+", other)
+    alone = {
+        one for one, next_ in zip(said, [*said[1:], ""], strict=True) if not next_[:1].isupper()
+    }
+    words_, kept = text.split(), list[str]()
+    for word in words_:
+        if not (kept and kept[-1] in names & alone and word[0].isupper()):
+            kept.append(word)
+    return text if len(kept) == len(words_) else " ".join(kept)
 
 
 def rounded(claim: str, text: str) -> bool:

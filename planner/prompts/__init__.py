@@ -10,7 +10,7 @@ import math
 from collections.abc import Hashable, Sequence
 
 from planner.actions import actions, attempts
-from planner.checks.guards.results import empty
+from planner.checks.guards.results import BROADER, empty
 from planner.checks.schemas import closed
 from planner.events import ALONE, TRIES, ModelCalled, Role
 from planner.evidence import context
@@ -242,12 +242,17 @@ class Prompts:
             query = fenced(in_short(iteration.gathered.query))
             return fill("passages", query=query, passages=shown or _nothing(state, iteration))
         known = said and all(compact(value) in said for value in iteration.arguments.values())
+        arguments = "" if known else f"({fenced(compact(iteration.arguments))})"
+        result = self.shown_result(state, iteration)
+        if broader := BROADER.match(result):
+            arguments += f" found nothing. {iteration.tool}({fenced(broader[1])})"
+            result = result[broader.end() :]
         return fill(
             "result",
             tool=iteration.tool,
-            arguments="" if known else f"({fenced(compact(iteration.arguments))})",
+            arguments=arguments,
             outcome=OUTCOMES[iteration.outcome or Outcome.ERROR],
-            result=fenced(self.shown_result(state, iteration)),
+            result=fenced(result),
         )
 
     def shown_result(self, state: RunState, iteration: Iteration) -> str:

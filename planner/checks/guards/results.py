@@ -19,6 +19,7 @@ MAX_FAULT_CHARS = 1000
 MAX_FAULT_LINES = 3
 """Lines of such a result, unless it is a traceback."""
 NOTHING = "Nothing for the arguments above"
+BROADER = re.compile(rf"{NOTHING}; for (\{{.*\}}):\n")
 """The beginning of the result of a widened call."""
 _EMPTY = re.compile(
     r"[\s\[\]{}()\"':,.]*|null|none|[\w \t.'-]*:\s*"

@@ -15,6 +15,20 @@ from planner.tools import Outcome
 @pytest.mark.parametrize(
     ("first", "second_", "same"),
     [
+        ("Nadia likes peanuts.", "Nadia Petrov likes peanuts.", True),
+        ("Nadia likes peanuts.", "Nadia Petrov likes tea.", False),
+        ("Nadia Berg likes peanuts.", "Nadia Petrov likes peanuts.", False),
+        ("Nadia Petrov does not like it.", "Nadia likes it.", False),
+    ],
+)
+def test_a_name_of_the_request_may_be_said_as_a_whole(first: str, second_: str, same: bool) -> None:
+    assert agree(first, second_, "What does Nadia like?") is same
+    assert agree(second_, first, "What does Nadia like?") is same
+
+
+@pytest.mark.parametrize(
+    ("first", "second_", "same"),
+    [
         ("It is 11340 grams.", "11,340", True),
         ("You spent $11,340.", "11340.00", True),
         ("It is version 2.0.1.", "2.0", False),
