@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from planner.agent.best_answer import BestAnswer
-from planner.agent.changes import MAX_COMPLAINT_CHARS, NO_CALL, UNKNOWN, Changes, Lacks
+from planner.agent.changes import NO_CALL, UNKNOWN, Changes, Lacks
 from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
 from planner.agent.questions import Asker
@@ -27,16 +27,16 @@ from planner.checks.grounding import (
     unsupported_data,
 )
 from planner.checks.guards.decisions import gives_up
+from planner.checks.guards.repeats import newest_failure
 from planner.checks.lenient import CUT, only, sentences_in, text_of
 from planner.checks.parts import read_in_part
 from planner.clock import Clock
 from planner.events import FinalStatus, RunFinished, StepConcluded
 from planner.prompts import Prompts
-from planner.prompts.texts import one_line, passage
+from planner.prompts.texts import passage
 from planner.protocol import Conclude, FromRecord
 from planner.state import RunState
 from planner.text import indented
-from planner.tools import Outcome
 
 ANSWERING = ("answer", "conclude")
 """The goals that end in an answer for the user."""
@@ -141,11 +141,12 @@ class Ending:
         status: FinalStatus = "answered"
         if lacks.reason or doubt:
             status, reason = "partial", reason or (doubt and doubt.reason)
+        elif not found and reason:
+            status = "partial"
         elif not found:
-            status = "partial" if reason else "not_found"
-            reason = reason or self._failed
-            if reason == self._failed and answer:
-                told = _paragraphs(f"Could not find out: {reason}.", _said(told))
+            status, reason = "not_found", newest_failure(self.state)
+            if reason and answer:
+                told = _paragraphs(f"Could not find out: {reason.rstrip('.')}.", _said(told))
         elif talk and (self._spoken or echoed(self.state, answer)):
             reason = reason or "nothing was looked up or changed for this reply"
         if status == "partial" and (rest := self._without_orders(answer)):
@@ -170,14 +171,6 @@ class Ending:
             unsupported=[*doubt.missing] if doubt else [],
             data=formatted.data,
         )
-
-    @property
-    def _failed(self) -> str | None:
-        """What the tool said of the newest look-up, if that failed: nothing was searched then."""
-        made = [each for each in self.state.part_iterations if each.by_model]
-        if not made or made[-1].outcome is not Outcome.FAILURE:
-            return None
-        return f"{made[-1].tool} failed: {one_line(made[-1].result, MAX_COMPLAINT_CHARS)}"
 
     def _answer(self, conclusion: Conclude, lacks: Lacks) -> str:
         """The conclusion's answer without what it says of other deeds than the run's; empty if it

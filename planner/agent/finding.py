@@ -98,27 +98,16 @@ class Finder:
         whether another tool was called."""
         if tool.has_role:
             return False  # it looks up what it is given
-        texts = [
-            each for each in tool.required if tool.parameters.get(each, {}).get("type") in TEXTS
-        ]
-        if takes_paths(tool):  # what it is about is known, but for what nobody has said
-            said = sources.said(self.state)
-            given = ((name, newest.arguments.get(name)) for name in texts if not takes_path(name))
-            texts = [
-                name
-                for name, value in given
-                if not says(f"{said} {tool.parameters[name]}", str(value))
-            ]
-        needed = [name for name in texts if kind(name) not in self.tools]
-        finders = self._finders(needed)
-        by_name = await self.ranking.likeliest(" ".join(needed), finders, LIKELY_FINDERS)
-        called = {each.tool for each in self.state.part_iterations}
-        known = [each for each in by_name if each in called]
-        if known and await self.call_again(call, known[0], needed):
+        if await self.find_known(tool, call, newest):
             return True
-        finders = [each for each in finders if each not in called]
-        likely = [each for each in by_name if each in finders]
-        if finders and not likely and newest.outcome is Outcome.FAILURE:  # it may say what it lacks
+        texts = self._unknown(tool, newest)
+        needed = [name for name in texts if kind(name) not in self.tools]
+        called = {each.tool for each in self.state.part_iterations}
+        finders = [each for each in self._finders(needed, self.asker.choices) if each not in called]
+        if not finders:
+            return False
+        likely = await self.ranking.likeliest(" ".join(needed), finders, LIKELY_FINDERS)
+        if not likely and newest.outcome is Outcome.FAILURE:  # which may say what it lacks
             said = sources.found_by(newest)
             likely = await self.ranking.likeliest(said, finders, LIKELY_FINDERS)
             needed = []
@@ -128,13 +117,43 @@ class Finder:
         if finder is None:
             return False
         self.budget.hold()
-        await self.caller.call(Call(prompt=f"Find {', '.join(needed or texts)}", tool=finder))
+        finding = Call(prompt=f"Find {', '.join(needed or texts)}", tool=finder)
+        await self.caller.call(finding)
         [*_, found] = self.state.newest
+        if _found_nothing(found):
+            await self.find_known(self.asker.tools[finder], finding, found)
+            [*_, found] = self.state.newest
         again = await self.call_again(call, finder, needed)
         if not again and newest.outcome is Outcome.FAILURE and not _found_nothing(found):
             self.budget.hold()
             await self.caller.call(call)
         return True
+
+    async def find_known(self, tool: ToolSpec, call: Call, newest: Iteration) -> bool:
+        """Make a look-up that found nothing again with what an earlier call has found for its
+        arguments, if one has."""
+        unknown = self._unknown(tool, newest)
+        needed = [name for name in unknown if kind(name) not in self.tools]
+        called = {each.tool for each in self.state.part_iterations if each.succeeded}
+        finders = self._finders(
+            needed, [tool for tool in self.asker.tools.values() if tool.name in called]
+        )
+        known = await self.ranking.likeliest(" ".join(needed), finders, 1)
+        return bool(known) and await self.call_again(call, known[0], needed)
+
+    def _unknown(self, tool: ToolSpec, call: Iteration) -> list[str]:
+        """The required texts of a call that may have to be found out; of one that takes a path, by
+        which it is known what it is about, those that nobody has said."""
+        texts = [
+            each for each in tool.required if tool.parameters.get(each, {}).get("type") in TEXTS
+        ]
+        if not takes_paths(tool):
+            return texts
+        said = sources.said(self.state)
+        given = ((name, call.arguments.get(name)) for name in texts if not takes_path(name))
+        return [
+            name for name, value in given if not says(f"{said} {tool.parameters[name]}", str(value))
+        ]
 
     async def call_again(self, call: Call, finder: str, names: Sequence[str]) -> bool:
         """Make a look-up with what a tool has found for its arguments of these names, if it has."""
@@ -157,7 +176,7 @@ class Finder:
         amount = any(each.is_amount and each.argument in required for each in self.caller.guessed)
         self.budget.hold()
         finder = None
-        if (finders := self._finders(names)) and not amount:
+        if (finders := self._finders(names, self.asker.choices)) and not amount:
             query = " ".join([call.tool, *missing])
             likely = await self.ranking.likeliest(query, finders, LIKELY_FINDERS)
             finder = await self.asker.select_to_find(call, missing, finders, likely)
@@ -173,11 +192,11 @@ class Finder:
             by = self.asker.models.full.name
             await self.caller.call(call, given=newest.arguments, by=by)
 
-    def _finders(self, names: Sequence[str]) -> list[str]:
+    def _finders(self, names: Sequence[str], tools: Sequence[ToolSpec]) -> list[str]:
         """The tools that may find what arguments of these names need: those that read, and do not
         need one of them."""
         sought = {*map(kind, names)}
-        reading = [each for each in self.asker.choices if each.read_only and each.upstream]
+        reading = [each for each in tools if each.read_only and each.upstream]
         free = [each for each in reading if sought.isdisjoint(map(kind, each.required))]
         return [each.name for each in free if names]
 

@@ -19,7 +19,7 @@ from planner.evidence.passages import split_lines
 from planner.grammar import Schema, reaches_bound, unbounded
 from planner.passage import Passage
 from planner.prompts import questions
-from planner.prompts.texts import as_it_was, catalogue, fill, without_notes
+from planner.prompts.texts import as_it_was, catalogue, fill, template, without_notes
 from planner.protocol import (
     Answer,
     Brief,
@@ -348,7 +348,7 @@ class Asker:
             )
         if isinstance(decision, Conclude):
             return self._without_echo(_marked(decision), question)
-        if isinstance(decision, MoveOn) and decision.objective in question:  # it says nothing new
+        if isinstance(decision, MoveOn) and decision.objective in template("ask_decide").template:
             return decision.model_copy(update={"objective": ""})
         return decision
 

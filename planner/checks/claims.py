@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 from planner.checks.dates import DAY, DAY_FIRST, MONTH_FIRST, ONE_WAY, in_iso, in_moment, in_words
 from planner.evidence.words import (
@@ -270,10 +271,8 @@ def agree(first: str, second: str, request: str) -> bool:
 def _as_named(text: str, other: str, request: str) -> str:
     """A text with "Nadia" for "Nadia Petrov", if the request and the other text say that alone."""
     names = {each for each in re.findall(r"\w+", request)[1:] if each[0].isupper()}
-    said = re.findall(r"\w+", other)
-    alone = {
-        one for one, next_ in zip(said, [*said[1:], ""], strict=True) if not next_[:1].isupper()
-    }
+    following = pairwise([*re.findall(r"\w+", other), ""])
+    alone = {one for one, after in following if not after[:1].isupper()}
     words_, kept = text.split(), list[str]()
     for word in words_:
         if not (kept and kept[-1] in names & alone and word[0].isupper()):

@@ -484,7 +484,7 @@ Step: Read the scheduler. The request: How many workers does the scheduler start
 Decide how to go on:
 conclude, when the results answer the request or everything is done: {"decision":"conclude","final_answer":"...","success":true or false}
 stay, when this step needs another call: {"decision":"stay","tool_calls":[{"prompt":what to find or do,"tool":its name}]}
-move_on, when this step is complete, or give_up, when it cannot be done: {"decision":"move_on","notes":facts found,"objective":of the next step if none is planned,"tool_calls":[{"prompt":...,"tool":...}]}\
+move_on, when this step is complete, or give_up, when it cannot be done: {"decision":"move_on","notes":facts found,"objective":what the next step finds or does,"tool_calls":[{"prompt":...,"tool":...}]}\
 """,
             },
         ]
@@ -621,7 +621,7 @@ Say what the result shows, where the facts may be instead, and why the calls so 
 {"assessment":"...","belief":"...","critique":"...","decision":conclude, stay, move_on or give_up, and then
 for conclude: "final_answer":"...","success":true or false
 for stay: "tool_calls":[{"prompt":what to find or do,"tool":its name}]
-for move_on or give_up: "notes":facts found,"objective":of the next step if none is planned,"tool_calls":[{"prompt":...,"tool":...}]}\
+for move_on or give_up: "notes":facts found,"objective":what the next step finds or does,"tool_calls":[{"prompt":...,"tool":...}]}\
 """
     )
 

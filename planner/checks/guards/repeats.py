@@ -6,11 +6,14 @@ from planner.checks.guards.arguments import same
 from planner.checks.guards.results import new_lines
 from planner.evidence.words import long_words, words
 from planner.state import Iteration, RunState
+from planner.text import flat, shortened
 from planner.tools import Arguments, Outcome, ToolSpec, find
 
 FRUITLESS_DECISIONS = 2
 """After so many in a row whose calls brought nothing new, the run concludes, or without any answer
 has to choose another tool."""
+MAX_TOLD = 300
+"""Characters of what a tool said of a call."""
 REFUSED = "It was not made; go on without it."
 UNKNOWN = "It may have been done or not, and is not made again; look with a tool that reads."
 
@@ -115,6 +118,14 @@ def failed(state: RunState) -> set[str]:
     """The tools whose calls have all failed."""
     made = [each for each in state.part_iterations if each.answered]
     return {each.tool for each in made} - {each.tool for each in made if each.succeeded}
+
+
+def newest_failure(state: RunState) -> str | None:
+    """What the tool said of the newest call that a model wrote, if it failed."""
+    made = [each for each in state.part_iterations if each.by_model][-1:]
+    failed = (each for each in made if each.outcome is Outcome.FAILURE)
+    told = (f"{each.tool} failed: {shortened(flat(each.result), MAX_TOLD)}" for each in failed)
+    return next(told, None)
 
 
 def left_out(state: RunState) -> list[str]:

@@ -410,6 +410,56 @@ async def test_a_tool_that_the_failure_speaks_of_is_called_first_and_for_all_ali
     assert ran.state.answer == "It costs 3.20."
 
 
+async def test_what_was_found_before_is_taken_for_a_look_up_that_found_nothing() -> None:
+    tables = spec("list_tables", upstream="shop")
+    describe = spec("describe_table", "table_name", upstream="shop")
+    pool = DictionaryPool(
+        {},
+        specs=[tables, describe],
+        results={
+            "list_tables": ["[{'name': 'teas'}, {'name': 'sales'}]"],
+            "describe_table": ["[]", "cost, name", "tea, day"],
+        },
+    )
+    ran = await planned(
+        Fast(deed("tea")),
+        steps(("List the tables", "list_tables"), ("Look at it", "describe_table")),
+        {"table_name": "payments"},
+        {"table_name": "teas"},
+        found("teas has cost and name."),
+        pool=pool,
+        prompt="What do we know of tea?",
+    )
+    assert [arguments for _, arguments in pool.calls] == [
+        {},
+        {"table_name": "payments"},
+        {"table_name": "teas"},
+        {"table_name": "sales"},
+    ]
+    assert "cost, name" in ran.asked[-1].text
+
+
+async def test_a_broader_call_stands_in_prompts_as_what_it_is() -> None:
+    search = spec("search_notes", "query", upstream="notes")
+    pool = DictionaryPool(
+        {}, specs=[search], results={"search_notes": ["[]", "[]", '["Ann eats no nuts"]']}
+    )
+    ran = await planned(
+        Fast(deed("Ann")),
+        steps(("Find it", "search_notes")),
+        {"query": "Ann allergies"},
+        found("Ann eats no nuts."),
+        pool=pool,
+        prompt="What does Ann not eat?",
+    )
+    assert ran.asked[-1].last.partition("Request:")[0] == snapshot("""\
+search_notes({"query":"Ann allergies"}) found nothing. search_notes({"query":"Ann"}) returned this:
+<result>
+["Ann eats no nuts"]
+</result>
+""")
+
+
 async def test_the_end_says_that_the_look_up_has_failed() -> None:
     query = spec("run_query", "sql", upstream="shop")
     pool = DictionaryPool(
@@ -426,3 +476,9 @@ async def test_the_end_says_that_the_look_up_has_failed() -> None:
     )
     assert ran.state.status == "not_found"
     assert ran.state.reason == snapshot("run_query failed: no such table: tea")
+    assert ran.state.answer == snapshot("""\
+Could not find out: run_query failed: no such table: tea.
+
+The model says:
+There is no such data.\
+""")

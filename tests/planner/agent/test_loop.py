@@ -28,7 +28,19 @@ from in_memory import (
 from ollama_replies import Answer
 from planted import ANSWER, CLASS, CONSTANT, FUNCTION, QUESTION, SOURCE, VALUE
 from pydantic import ValidationError
-from replies import conclusion, deep, found, move_on, nowhere, plan, second, stay, was_done, words
+from replies import (
+    conclusion,
+    deep,
+    found,
+    move_on,
+    nowhere,
+    plan,
+    second,
+    stay,
+    steps,
+    was_done,
+    words,
+)
 from scripted_ollama import FULL, ScriptedOllama
 from serving import Place, text
 
@@ -223,6 +235,29 @@ async def test_without_a_text_tool_the_files_are_read_that_a_listing_names(
     assert [name for name, _ in pool.calls][:1] == ["list_dir"]
     assert ("read_file", {"path": "jobs/secret.py"}) in pool.calls
     assert ran.state.status == "answered"
+
+
+async def test_tools_that_list_and_read_nothing_are_not_tried_again() -> None:
+    """A small model names any two tools that take a path."""
+    status, show = spec("git_status", "repo_path"), spec("git_show", "repo_path", "revision")
+    diff, log = spec("git_diff", "repo_path"), spec("git_log", "repo_path")
+    failed = ToolResult(outcome=Outcome.FAILURE, text="it is outside")
+    pool = DictionaryPool(
+        {},
+        specs=[status, diff, show, log],
+        results={"git_status": [failed], "git_log": ["Ann: add coupons"]},
+    )
+    ran = await planned(
+        {"lists": "git_status", "reads": "git_diff"},
+        steps(("Read the log", "git_log")),
+        {"repo_path": "/w/shop"},
+        found("Ann added them."),
+        second("Ann"),
+        pool=pool,
+        prompt="Who added the coupons in /w/shop?",
+    )
+    assert pool.calls == [("git_status", {"repo_path": "."}), ("git_log", {"repo_path": "/w/shop"})]
+    assert "Which tool lists" not in ran.asked[-1].text
 
 
 async def test_tools_that_change_something_are_not_offered_for_reading_files(

@@ -96,7 +96,7 @@ Step: Read the file. The request: What is VeryUniqueClassName_Phoenix_2025_QW3RT
 Decide how to go on:
 conclude, when the results answer the request or everything is done: {"decision":"conclude","final_answer":"...","success":true or false}
 stay, when this step needs another call: {"decision":"stay","tool_calls":[{"prompt":what to find or do,"tool":its name}]}
-move_on, when this step is complete, or give_up, when it cannot be done: {"decision":"move_on","notes":facts found,"objective":of the next step if none is planned,"tool_calls":[{"prompt":...,"tool":...}]}\
+move_on, when this step is complete, or give_up, when it cannot be done: {"decision":"move_on","notes":facts found,"objective":what the next step finds or does,"tool_calls":[{"prompt":...,"tool":...}]}\
 """)
     assert all(each.text.count(hint.hint) == 1 for each in ran.asked[2:])
     assert all(prefix(ran, number) for number in (2, 3, 4))  # the step's own

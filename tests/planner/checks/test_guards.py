@@ -25,6 +25,7 @@ from paths import DATA, ROOT
 from recorded import state_with
 from replies import conclusion, deep, found, nowhere, plan, stay, two_more_rows
 
+from planner.checks import validation
 from planner.checks.guards import repeats, widening
 from planner.checks.guards.arguments import (
     Seen,
@@ -37,6 +38,7 @@ from planner.checks.guards.arguments import (
 )
 from planner.checks.guards.no_effect import complaints
 from planner.checks.guards.results import empty, fault
+from planner.checks.guards.sources import unseen, without_codes
 from planner.prompts.texts import compact
 from planner.state import RunState
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec
@@ -238,6 +240,58 @@ def asked_for(
     asked, changes = without_limits({"count": value}, spec("paid", input_schema=schema), said)
     assert len(changes) == (not asked)
     return [*asked.values()]
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("A1:D20", False),
+        ("id-77", False),
+        ("B7", True),
+        ("2026-11-30T14:30:00Z", True),
+        ("now-6h", True),
+        ("7d", True),
+        ("Asia/Tokyo", True),
+        ("all sheets", True),
+        ("v1", True),
+    ],
+)
+def test_an_optional_code_that_nobody_said_is_not_looked_up(value: str, kept: bool) -> None:
+    place = {"type": "string", "description": "e.g. 'A1:D20'", "default": "v1"}
+    tool = spec("read_sheet", input_schema={"type": "object", "properties": {"place": place}})
+    asked, changes = without_codes({"place": value}, tool, "What does B7 say?")
+    assert asked == ({"place": value} if kept else {})
+    assert bool(changes) is not kept
+
+
+def test_what_an_argument_is_described_as_is_no_value_of_it() -> None:
+    about = {"type": "string", "description": "1-31 characters, none of [ ] : * ? /"}
+    tool = spec("rename", input_schema={"type": "object", "properties": {"name": about}})
+    assert unseen({"name": "1-31 characters, none of [ ]"}, "Rename it to Staff", tool)
+    assert not unseen({"name": "Staff"}, "Rename it to Staff", tool)
+
+
+@pytest.mark.parametrize(
+    ("required", "arguments", "first"),
+    [
+        ([], {"database": "x", "limit": 5}, {"limit": 5}),
+        (["path"], {"path": "a/b", "since": "2026-11-30"}, {"path": "a/b"}),
+    ],
+)
+def test_what_a_listing_was_limited_to_is_left_out_first(
+    required: list[str], arguments: dict[str, Any], first: dict[str, Any]
+) -> None:
+    properties: dict[str, Any] = {name: {} for name in arguments}
+    schema = {"type": "object", "properties": properties, "required": required}
+    assert widening.wider(spec("list_all", input_schema=schema), arguments)[0] == first
+
+
+def test_an_empty_text_clears_nothing_where_something_is_looked_up() -> None:
+    text = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    schema = {"type": "object", "properties": {"table": {}, "schema": text}, "required": ["table"]}
+    written = {"table": "t", "schema": ""}
+    assert validation.coerced(written, schema, None) == {"table": "t"}
+    assert validation.coerced(written, schema) == written
 
 
 async def test_types_and_empty_options_are_put_right_and_told() -> None:
@@ -522,6 +576,9 @@ def test_a_mask_of_whole_paths_stays_one() -> None:
         ('{"tags": [], "price": 12}', False),
         ('{"tags": [], "owner": {"name": "Larus"}}', False),
         ('{"total": 0}', False),
+        ('{"success": true, "database": "x", "tables": [], "tableCount": 0}', True),
+        ('{"name": "Anna", "balance": 0, "tags": []}', False),
+        ('{"tables": [], "tableCount": 3}', False),
         ("null", True),
         ('{"status": "ok", "message": "No results found"}', True),
         ('{"query": "x", "results": [], "message": "No results"}', True),
@@ -632,6 +689,8 @@ CHANGE = spec("open_cover", "entity", safety=Safety.WRITE)
         (OTHER, '{"ok": false, "error": "missing_scope", "needed": "chat"}', False),
         (CHANGE, '{"ok": false, "error": "missing_scope", "needed": "chat"}', True),
         (CHANGE, '{"error": "device unavailable"}', True),
+        (OTHER, '{"success": false, "query": "all", "error": "none", "errorType": "X"}', True),
+        (OTHER, '{"success": false, "job": "all", "error": "none", "errorType": "X"}', False),
         (CHANGE, '{"id": 7, "status": "failed"}', False),
         (CHANGE, '{"id": 7, "success": false}', True),
         (spec("get_logs", "service", safety=Safety.WRITE), "Error: disk full", False),
