@@ -12,7 +12,7 @@ from planner.checks.claims import numbers_in
 from planner.checks.guards import sources
 from planner.checks.guards.arguments import takes_path, takes_paths
 from planner.checks.guards.results import empty
-from planner.checks.guards.widening import QUOTED, instead_of, items
+from planner.checks.guards.widening import QUOTED, STATEMENT, instead_of, items
 from planner.checks.validation import narrowed
 from planner.evidence.answers import kind
 from planner.evidence.tool_ranking import Ranking
@@ -100,10 +100,9 @@ class Finder:
             return False  # it looks up what it is given
         if await self.find_known(tool, call, newest):
             return True
-        texts = self._unknown(tool, newest)
-        needed = [name for name in texts if kind(name) not in self.tools]
+        texts, needed = self._unknown(tool, newest), self._needed(tool, newest)
         called = {each.tool for each in self.state.part_iterations}
-        finders = [each for each in self._finders(needed, self.asker.choices) if each not in called]
+        finders = [each for each in self._finders(texts, self.asker.choices) if each not in called]
         if not finders:
             return False
         likely = await self.ranking.likeliest(" ".join(needed), finders, LIKELY_FINDERS)
@@ -132,12 +131,10 @@ class Finder:
     async def find_known(self, tool: ToolSpec, call: Call, newest: Iteration) -> bool:
         """Make a look-up that found nothing again with what an earlier call has found for its
         arguments, if one has."""
-        unknown = self._unknown(tool, newest)
-        needed = [name for name in unknown if kind(name) not in self.tools]
+        needed = self._needed(tool, newest)
         called = {each.tool for each in self.state.part_iterations if each.succeeded}
-        finders = self._finders(
-            needed, [tool for tool in self.asker.tools.values() if tool.name in called]
-        )
+        made = [each for each in self.asker.tools.values() if each.name in called]
+        finders = self._finders(needed, made)
         known = await self.ranking.likeliest(" ".join(needed), finders, 1)
         return bool(known) and await self.call_again(call, known[0], needed)
 
@@ -153,6 +150,15 @@ class Finder:
         given = ((name, call.arguments.get(name)) for name in texts if not takes_path(name))
         return [
             name for name, value in given if not says(f"{said} {tool.parameters[name]}", str(value))
+        ]
+
+    def _needed(self, tool: ToolSpec, call: Iteration) -> list[str]:
+        """Those of them that name things, for which nothing was called yet."""
+        given = ((name, str(call.arguments.get(name))) for name in self._unknown(tool, call))
+        return [
+            name
+            for name, value in given
+            if kind(name) not in self.tools and not STATEMENT.search(value)
         ]
 
     async def call_again(self, call: Call, finder: str, names: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ MIN_WORD_CHARS = 3
 """Characters of a word that is searched for alone."""
 _OPERATOR = re.compile(r":\w")
 """What stands behind an operator of a search, as in `from:anna`."""
-_STATEMENT = re.compile(r"[=<>{}]|\w\(|\b[A-Z]{3,} .*\b[A-Z]{3,} ")
+STATEMENT = re.compile(r"[=<>{}]|\w\(|\b[A-Z]{3,} .*\b[A-Z]{3,} ")
 """What stands in a query in a language of its own, whose words alone are none: SQL, JQL, PromQL."""
 MAX_SIBLINGS = 6
 """Items of a list that are all looked up if nobody said which."""
@@ -146,7 +146,7 @@ def _with_fewer_words(arguments: Arguments, tool: ToolSpec) -> list[Arguments]:
     if len(asked) != 1 or takes_path(asked[0]):
         return [bare]
     said = str(bare[asked[0]]).strip()
-    in_words = " " in said and not _STATEMENT.search(said)  # and no URL
+    in_words = " " in said and not STATEMENT.search(said)  # and no URL
     found = TOKEN.finditer(said) if in_words else ()
     words = [each[0] for each in found if _tells(each[0]) and not _OPERATOR.match(said, each.end())]
     alone = sorted(dict.fromkeys(words), key=len, reverse=True)[:2] if len(words) > 1 else []

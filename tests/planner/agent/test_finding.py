@@ -374,7 +374,8 @@ async def test_what_nobody_has_said_of_a_file_is_found_first() -> None:
 async def test_a_tool_that_the_failure_speaks_of_is_called_first_and_for_all_alike() -> None:
     """A query needs the columns of the tables, and nothing says which table."""
     query = spec("run_query", "sql", upstream="shop")
-    columns = spec("list_columns", "table", upstream="shop", description="The columns of a table.")
+    about = "The columns of a table, for SQL."
+    columns = spec("list_columns", "table", upstream="shop", description=about)
     tables = spec("list_tables", upstream="shop")
     pool = DictionaryPool(
         {},

@@ -1274,6 +1274,21 @@ async def test_given_arguments_are_taken_as_they_are(pool: DictionaryPool) -> No
     assert ran.state.answer == "Nothing is there."
 
 
+async def test_an_objective_that_is_copied_from_the_question_is_none(pool: DictionaryPool) -> None:
+    ran = await planned(
+        plan("read_file"),
+        {"path": "notes/guide.md"},
+        nowhere(),
+        move_on("read_file", "what the next step finds or does"),
+        {"path": "jobs/secret.py"},
+        found(f"`{FUNCTION}`"),
+        second(FUNCTION),
+        pool=pool,
+        prompt=UNNAMED,
+    )
+    assert [step.objective for step in ran.state.steps] == ["Read the file", UNNAMED]
+
+
 async def test_a_path_that_was_never_seen_is_mended_or_left_out(pool: DictionaryPool) -> None:
     ran = await planned(
         nowhere(),
