@@ -60,7 +60,8 @@ def in_fewer_words(tool: ToolSpec, arguments: Arguments) -> list[Arguments]:
     texts = [name for name, value in arguments.items() if isinstance(value, str)]
     if tool.text_argument or tool.file_argument:
         return []
-    return _distinct(tool, arguments, _with_fewer_words(arguments, tool) if texts else [])
+    tries = [*_with_fewer_words(arguments, tool), _without_conditions(arguments, tool)]
+    return _distinct(tool, arguments, tries if texts else [])
 
 
 @lru_cache(maxsize=RESULTS_KEPT)

@@ -286,6 +286,13 @@ def test_what_a_listing_was_limited_to_is_left_out_first(
     assert widening.wider(spec("list_all", input_schema=schema), arguments)[0] == first
 
 
+def test_a_listing_that_fails_is_made_without_its_conditions() -> None:
+    properties: dict[str, Any] = {"database": {}, "schema": {}}
+    tool = spec("list_all", input_schema={"type": "object", "properties": properties})
+    [*_, last] = widening.in_fewer_words(tool, {"database": "default", "schema": "default"})
+    assert last == {}
+
+
 def test_an_empty_text_clears_nothing_where_something_is_looked_up() -> None:
     text = {"anyOf": [{"type": "string"}, {"type": "null"}]}
     schema = {"type": "object", "properties": {"table": {}, "schema": text}, "required": ["table"]}
