@@ -23,6 +23,7 @@ MAX_SIBLINGS = 6
 """Items of a list that are all looked up if nobody said which."""
 MAX_ITEM_CHARS = 60
 QUOTED = re.compile(r"""(?<!\w)["'`]([^"'`\n]{1,60})["'`](?!\w)""")
+"""What a message quotes."""
 _HEADED = re.compile(r"(?:([^\n:,\"'\[{(]{1,60}:)\s+)?(.*)", re.DOTALL)
 """What a list may begin with: `Hotels: `."""
 

@@ -585,6 +585,8 @@ def test_a_mask_of_whole_paths_stays_one() -> None:
         ('{"total": 0}', False),
         ('{"success": true, "database": "x", "tables": [], "tableCount": 0}', True),
         ('{"name": "Anna", "balance": 0, "tags": []}', False),
+        ('{"name": "Anna", "discount": 0, "tags": []}', False),
+        ('{"query": "x", "total": 0, "hits": []}', True),
         ('{"tables": [], "tableCount": 3}', False),
         ("null", True),
         ('{"status": "ok", "message": "No results found"}', True),
