@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from planner.checks.claims import claims, holds
 from planner.checks.guards.arguments import takes_path
-from planner.checks.guards.results import empty, new_lines
+from planner.checks.guards.results import empty, found_something, new_lines
 from planner.evidence.context import readable
 from planner.evidence.records import RESULTS_KEPT
 from planner.evidence.words import long_words, words
@@ -244,7 +244,7 @@ def _learning(iteration: Iteration, fresh: int) -> str:
 
 def _relevance(state: RunState, iteration: Iteration, said: str) -> Relevance:
     """How relevant a result is, by what was said about it."""
-    if not iteration.succeeded or empty(iteration.result):
+    if not found_something(iteration):
         return "low"
     request = state.user_words
     text = readable(iteration.result)

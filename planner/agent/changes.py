@@ -12,6 +12,7 @@ from planner.checks.deeds import invented, left_out, left_undone, related
 from planner.checks.grounding import carried_out, echoed, not_done, results, strings
 from planner.checks.guards import repeats, sources
 from planner.checks.guards.no_effect import complaints
+from planner.checks.guards.repeats import MAX_COMPLAINT_CHARS
 from planner.checks.parts import rows_left
 from planner.events import FinalStatus
 from planner.evidence.words import asks, long_words, parts, words
@@ -36,8 +37,6 @@ MIN_QUOTED_CHARS = 6
 """Characters of the first line of a text that a tool did not find."""
 NEAR = 60
 """Of 100: from there on a passage nearly contains a text."""
-MAX_COMPLAINT_CHARS = 300
-"""Characters of what a tool says about a call that it did not accept."""
 
 
 class Lacks(NamedTuple):
@@ -321,12 +320,17 @@ class Changes:
     def complaint(self) -> str:
         """What the newest call's tool said, and the passage that the call was meant for."""
         [*_, newest] = self.state.newest
-        said = one_line(newest.result, MAX_COMPLAINT_CHARS)
+        said = complaint(newest)
         meant = _meant(newest.arguments, newest.result, self.state.passages)
         if meant is None:
             return said
         nearest = f"The nearest text is in {meant.place}; copy path and text exactly:"
         return f"{said}\n{nearest}\n{meant.text}"
+
+
+def complaint(call: Iteration) -> str:
+    """What a tool said of a call that it did not accept."""
+    return one_line(call.result, MAX_COMPLAINT_CHARS)
 
 
 def _clears(arguments: Arguments) -> bool:

@@ -77,12 +77,16 @@ def _without_model(
         found.append(f"- passages on the request:\n{shown[:MAX_FOUND_CHARS]}")
     why = reason.rstrip(".")
     so_far = "\n".join(found)
-    begins, model_says = f"Could not find out: {why}.", None
+    begins, model_says = _not_found_out(reason), None
     if made or left:
         begins, model_says = f"It may not be finished: {why}.\n\n{_record(made, left)}", so_far
     answer = _paragraphs(begins, f"Found so far:\n{so_far}" if found else "")
     status: FinalStatus = "partial" if found or made else "failed"
     return RunFinished(status=status, answer=answer, model_says=model_says, reason=reason)
+
+
+def _not_found_out(reason: str) -> str:
+    return f"Could not find out: {reason.rstrip('.')}."
 
 
 def _record(made: str, left: str) -> str:
@@ -146,7 +150,7 @@ class Ending:
         elif not found:
             status, reason = "not_found", newest_failure(self.state)
             if reason and answer:
-                told = _paragraphs(f"Could not find out: {reason.rstrip('.')}.", _said(told))
+                told = _paragraphs(_not_found_out(reason), _said(told))
         elif talk and (self._spoken or echoed(self.state, answer)):
             reason = reason or "nothing was looked up or changed for this reply"
         if status == "partial" and (rest := self._without_orders(answer)):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from planner.agent.tool_calls import Caller
 from planner.checks.guards.arguments import takes_path, takes_paths
-from planner.checks.guards.results import empty
+from planner.checks.guards.results import found_something
 from planner.evidence.listing import folders_in, of_listing, paths_in, paths_said, visible
 from planner.evidence.passages import file_text, of_file
 from planner.evidence.ranking import ranked
@@ -52,7 +52,7 @@ class FileListing:
         wanted = [*unlisted[:MAX_UNLISTED], *best, *paths]
         for path in list(dict.fromkeys(wanted))[:MAX_LISTED]:
             iteration = await self.caller.own_call(reads, _taking(reads, path), f"read {path}")
-            if iteration.succeeded and not empty(iteration.result):
+            if found_something(iteration):
                 passages += of_file(path, file_text(iteration.result), reads.upstream)
                 unread = 0
             elif path in paths:

@@ -5,20 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planner.agent.budget import Budget
-from planner.agent.changes import MAX_COMPLAINT_CHARS
+from planner.agent.changes import complaint
 from planner.agent.questions import Asker
 from planner.agent.tool_calls import Caller
 from planner.checks.claims import numbers_in
 from planner.checks.guards import sources
 from planner.checks.guards.arguments import takes_path, takes_paths
-from planner.checks.guards.results import empty
+from planner.checks.guards.results import found_something
 from planner.checks.guards.widening import QUOTED, STATEMENT, instead_of, items
 from planner.checks.validation import narrowed
 from planner.evidence.answers import kind
 from planner.evidence.tool_ranking import Ranking
 from planner.evidence.words import says
 from planner.grammar import MAX_ITEMS
-from planner.prompts.texts import compact, one_line
+from planner.prompts.texts import compact
 from planner.protocol import Call
 from planner.state import Iteration, RunState
 from planner.tools import Arguments, Outcome, Policy, ToolSpec
@@ -68,15 +68,18 @@ class Finder:
 
     async def follow(self, call: Call) -> None:
         """After a call, find what it lacks: what was guessed for a change, or what a look-up needs
-        that failed or found nothing. It is made again with one of the values that its tool names
-        instead, or with what another tool finds, or else with what its tool said in view, if that
-        is new: the form of a date."""
+        that failed or found nothing."""
         [*_, newest] = self.state.newest
+        tool = self.asker.tools.get(call.tool)
         if self.caller.guessed:
             await self.find_guessed(call, newest)
-        tool = self.asker.tools.get(call.tool)
-        if tool is None or not tool.read_only:
-            return
+        elif tool and tool.read_only:
+            await self.look_up_again(tool, call, newest)
+
+    async def look_up_again(self, tool: ToolSpec, call: Call, newest: Iteration) -> None:
+        """Make a look-up that failed or found nothing again, with one of the values that its tool
+        names instead, or with what another tool finds, or else with what its tool said in view, if
+        that is new: the form of a date."""
         known = f"{self.state.said_by_user} {tool}"
         for _ in range(MAX_CORRECTIONS):
             if not (newest.upstream and _found_nothing(newest)):
@@ -88,7 +91,7 @@ class Finder:
                     return
                 known = " ".join([known, *new])
                 self.budget.hold()
-                await self.caller.call(call, problem=_complaint(newest), choices=instead)
+                await self.caller.call(call, problem=complaint(newest), choices=instead)
             [*_, again] = self.state.newest
             newest = again if again.upstream or again.succeeded else newest
 
@@ -98,9 +101,10 @@ class Finder:
         whether another tool was called."""
         if tool.has_role:
             return False  # it looks up what it is given
-        if await self.find_known(tool, call, newest):
+        texts = self._unknown(tool, newest)
+        if await self.find_known(call, self._names(texts, newest)):
             return True
-        texts, needed = self._unknown(tool, newest), self._needed(tool, newest)
+        needed = self._names(texts, newest)
         called = {each.tool for each in self.state.part_iterations}
         finders = [each for each in self._finders(texts, self.asker.choices) if each not in called]
         if not finders:
@@ -120,7 +124,8 @@ class Finder:
         await self.caller.call(finding)
         [*_, found] = self.state.newest
         if _found_nothing(found):
-            await self.find_known(self.asker.tools[finder], finding, found)
+            unknown = self._unknown(self.asker.tools[finder], found)
+            await self.find_known(finding, self._names(unknown, found))
             [*_, found] = self.state.newest
         again = await self.call_again(call, finder, needed)
         if not again and newest.outcome is Outcome.FAILURE and not _found_nothing(found):
@@ -128,10 +133,9 @@ class Finder:
             await self.caller.call(call)
         return True
 
-    async def find_known(self, tool: ToolSpec, call: Call, newest: Iteration) -> bool:
+    async def find_known(self, call: Call, needed: Sequence[str]) -> bool:
         """Make a look-up that found nothing again with what an earlier call has found for its
-        arguments, if one has."""
-        needed = self._needed(tool, newest)
+        arguments of these names, if one has."""
         called = {each.tool for each in self.state.part_iterations if each.succeeded}
         made = [each for each in self.asker.tools.values() if each.name in called]
         finders = self._finders(needed, made)
@@ -152,9 +156,9 @@ class Finder:
             name for name, value in given if not says(f"{said} {tool.parameters[name]}", str(value))
         ]
 
-    def _needed(self, tool: ToolSpec, call: Iteration) -> list[str]:
-        """Those of them that name things, for which nothing was called yet."""
-        given = ((name, str(call.arguments.get(name))) for name in self._unknown(tool, call))
+    def _names(self, texts: Sequence[str], call: Iteration) -> list[str]:
+        """Those of a call's texts that name things, for which nothing was called yet."""
+        given = ((name, str(call.arguments.get(name))) for name in texts)
         return [
             name
             for name, value in given
@@ -226,11 +230,6 @@ def _told(call: Iteration, known: str) -> list[str]:
     return [each for each in new if each not in said]
 
 
-def _complaint(call: Iteration) -> str:
-    """What the tool said of a call that failed."""
-    return one_line(call.result, MAX_COMPLAINT_CHARS)
-
-
 def _found_nothing(call: Iteration) -> bool:
     """Whether a call failed, or succeeded and returned nothing."""
-    return call.outcome is Outcome.FAILURE or (call.succeeded and empty(call.result))
+    return call.outcome is Outcome.FAILURE or (call.succeeded and not found_something(call))

@@ -15,7 +15,7 @@ from planner.agent.tool_calls import Caller
 from planner.checks.guards import repeats
 from planner.checks.guards.arguments import takes_paths
 from planner.checks.guards.decisions import against_the_user
-from planner.checks.guards.results import empty
+from planner.checks.guards.results import found_something
 from planner.evidence.tool_ranking import Ranking
 from planner.protocol import Call, Conclude, MakePlan, MoveOn, PlanFor, PlannedStep, Stay
 from planner.state import RunState
@@ -190,8 +190,8 @@ class Planner:
             purpose = "action" if looks_up else "change"
         names = [tool.name for tool in choices]
         failed = repeats.failed(self.state)
-        likely = [name for name in names if name not in failed]
-        likely = await self.ranking.likeliest(query, likely, LIKELY_TOOLS)
+        working = [name for name in names if name not in failed]
+        likely = await self.ranking.likeliest(query, working, LIKELY_TOOLS)
         if purpose == "question" and self.nothing_returned:
             names = [tool.name for tool in self.asker.offered(changing=True)]
         plan = await self.asker.plan(names, likely, purpose)
@@ -258,7 +258,7 @@ class Planner:
         read: set[str] = set()
         unread = {""}  # no answer was tried yet
         for each in self.state.part_iterations:
-            if each.by != "lookup" and each.succeeded and not empty(each.result):
+            if each.by != "lookup" and found_something(each):
                 unread.add(each.result)
             if any(said.role == "answer" for said in each.exchange):
                 read, unread = read | unread, set()

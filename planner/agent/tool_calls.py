@@ -213,8 +213,7 @@ class Caller:
 
     def corrected(self, tool: ToolSpec, arguments: Arguments) -> Arguments:
         """The arguments as the guards correct them. The guards guess, and a guess must not decide
-        what is changed. So for a change they only leave out optional arguments that nobody has
-        said."""
+        what is changed: of a change they only leave out optional arguments that nobody said."""
         if not tool.read_only:
             asks = self.policy is not Policy.ALLOW
             said = sources.said(self.state)
@@ -222,8 +221,9 @@ class Caller:
             return self.noted("unseen", sources.without_flips(kept, tool, self.state))
         words = self.state.said_by_user
         arguments = self.noted("unseen", without_limits(arguments, tool, words))
-        said = sources.said(self.state)
-        arguments = self.noted("unseen", sources.without_codes(arguments, tool, said))
+        if sources.optional_codes(arguments, tool):  # the results are only read if there are any
+            said = sources.said(self.state)
+            arguments = self.noted("unseen", sources.without_codes(arguments, tool, said))
         if not tool.has_role:  # a search in texts finds a word in any spelling
             seen = results(self.state)
             arguments = self.noted("spelling", spelled_as_said(arguments, tool, words, seen))

@@ -273,11 +273,11 @@ def _as_named(text: str, other: str, request: str) -> str:
     names = {each for each in re.findall(r"\w+", request)[1:] if each[0].isupper()}
     following = pairwise([*re.findall(r"\w+", other), ""])
     alone = {one for one, after in following if not after[:1].isupper()}
-    words_, kept = text.split(), list[str]()
-    for word in words_:
+    told, kept = text.split(), list[str]()
+    for word in told:
         if not (kept and kept[-1] in names & alone and word[0].isupper()):
             kept.append(word)
-    return text if len(kept) == len(words_) else " ".join(kept)
+    return text if len(kept) == len(told) else " ".join(kept)
 
 
 def rounded(claim: str, text: str) -> bool:

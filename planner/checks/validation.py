@@ -62,7 +62,7 @@ def _coerced(
         node = properties.get(name, {})
         kinds = kinds_of(node, schema)
         nullable = "null" in kinds
-        meant = value == "" and emptied is not None and name in emptied
+        meant = value == "" and name in (emptied or ())
         if nullable and value in ("null", "None"):
             value = None
         unsaid = value == "" or (not nullable and value in (None, "null", "None"))

@@ -10,7 +10,7 @@ import math
 from collections.abc import Hashable, Sequence
 
 from planner.actions import actions, attempts
-from planner.checks.guards.results import BROADER, empty
+from planner.checks.guards.results import BROADER, found_something
 from planner.checks.schemas import closed
 from planner.events import ALONE, TRIES, ModelCalled, Role
 from planner.evidence import context
@@ -276,7 +276,7 @@ def _passed_over(state: RunState, iteration: Iteration) -> bool:
     if iteration.changes or iteration.exchange or iteration.outcome is not Outcome.FAILURE:
         return False
     later = state.iterations[iteration.number + 1 :]
-    return any(each.succeeded and each.by != "lookup" and not empty(each.result) for each in later)
+    return any(each.by != "lookup" and found_something(each) for each in later)
 
 
 def _nothing(state: RunState, iteration: Iteration) -> str:

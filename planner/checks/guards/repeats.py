@@ -12,8 +12,8 @@ from planner.tools import Arguments, Outcome, ToolSpec, find
 FRUITLESS_DECISIONS = 2
 """After so many in a row whose calls brought nothing new, the run concludes, or without any answer
 has to choose another tool."""
-MAX_TOLD = 300
-"""Characters of what a tool said of a call."""
+MAX_COMPLAINT_CHARS = 300
+"""Characters of what a tool says about a call that it did not accept."""
 REFUSED = "It was not made; go on without it."
 UNKNOWN = "It may have been done or not, and is not made again; look with a tool that reads."
 
@@ -122,10 +122,10 @@ def failed(state: RunState) -> set[str]:
 
 def newest_failure(state: RunState) -> str | None:
     """What the tool said of the newest call that a model wrote, if it failed."""
-    made = [each for each in state.part_iterations if each.by_model][-1:]
-    failed = (each for each in made if each.outcome is Outcome.FAILURE)
-    told = (f"{each.tool} failed: {shortened(flat(each.result), MAX_TOLD)}" for each in failed)
-    return next(told, None)
+    newest = next((each for each in state.part_iterations[::-1] if each.by_model), None)
+    if newest is None or newest.outcome is not Outcome.FAILURE:
+        return None
+    return f"{newest.tool} failed: {shortened(flat(newest.result), MAX_COMPLAINT_CHARS)}"
 
 
 def left_out(state: RunState) -> list[str]:

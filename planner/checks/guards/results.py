@@ -22,6 +22,8 @@ NOTHING = "Nothing for the arguments above"
 """The beginning of the result of a widened call."""
 BROADER = re.compile(rf"{NOTHING}; for (\{{.*\}}):\n")
 """The same, if it found something, with the arguments that did."""
+_COUNT = re.compile(r"^(?:(?:count|total|num)(?:of)?)+|(?:count|total)$")
+"""What makes the name of a count of the name of a list: `table_count` of `tables`."""
 _EMPTY = re.compile(
     r"[\s\[\]{}()\"':,.]*|null|none|[\w \t.'-]*:\s*"
     r"|(?!\s*\[?\s*\{[^{}]*\}\s*,?\s*[\]{]|\s*- \w+:)"  # no records
@@ -39,24 +41,23 @@ def empty(result: str) -> bool:
     return len(bare) < 200 and (_EMPTY.fullmatch(bare) is not None or _only_counts(result))
 
 
+def found_something(call: Iteration) -> bool:
+    return call.succeeded and not empty(call.result)
+
+
 def _only_counts(result: str) -> bool:
     """Whether a result is an object with an empty list, zeros, and objects of plain numbers such as
     the bounds of a page; beside a count of 0, also texts and flags, as of what was looked in."""
     value = _object(result.strip())
     inner = [each for part in value.values() if isinstance(part, dict) for each in part.values()]
-    lists = tuple(name for name, each in value.items() if each == [])
+    lists = [name for name, each in value.items() if each == []]
     counts = [
         _COUNT.sub("", name) for name, each in value.items() if each == 0 and each is not False
     ]
     none = any(each.startswith(name) for each in lists for name in counts)
-    beside = (dict, str) if none else dict
+    beside = (dict, str, bool) if none else dict
     told = [each for each in value.values() if not isinstance(each, beside)]
-    told = [each for each in told if not (none and each is True)]
     return [] in told and not any(told) and all(type(each) in (bool, int) for each in inner)
-
-
-_COUNT = re.compile(r"^(?:(?:count|total|num)(?:of)?)+|(?:count|total)$")
-"""What makes the name of a count of the name of a list: `table_count` of `tables`."""
 
 
 _FAULT = re.compile(

@@ -176,18 +176,23 @@ def without_guesses(arguments: Arguments, tool: ToolSpec, seen: str, asks: bool)
     return kept, changes
 
 
-def without_codes(arguments: Arguments, tool: ToolSpec, seen: str) -> Corrected:
-    """Leave out the optional codes of a look-up that nobody said, such as a range of cells. A small
-    model copies the example of a description."""
-    texts = {
+def optional_codes(arguments: Arguments, tool: ToolSpec) -> Arguments:
+    """The optional texts with codes that a look-up is given, such as a range of cells, besides
+    paths and defaults."""
+    return {
         name: value
         for name, value in arguments.items()
         if name not in tool.required and isinstance(value, str) and not takes_path(name)
-        if value != tool.parameters.get(name, {}).get("default")
+        if _CODE_VALUE.search(value) and value != tool.parameters.get(name, {}).get("default")
     }
+
+
+def without_codes(arguments: Arguments, tool: ToolSpec, seen: str) -> Corrected:
+    """Leave out the optional codes of a look-up that nobody said. A small model copies the example
+    of a description."""
     guessed = [
         each
-        for each in unseen(texts, seen, tool)
+        for each in unseen(optional_codes(arguments, tool), seen, tool)
         if _CODE_VALUE.search(each.value) and not _LASTING.search(each.value)
     ]
     kept = {name: arguments[name] for name in arguments if name not in {g[0] for g in guessed}}
