@@ -184,15 +184,17 @@ def named_in(passages: Sequence[Passage], query: str) -> set[str]:
 
 def followed(passages: Sequence[Passage], top: Sequence[Passage]) -> list[tuple[Passage, str]]:
     """Passages that define what the top ones mention, each with that name, such as a constant or
-    the base of a class. What the first ones mention comes first; of each, the names of its first
-    line, and then the rarest."""
+    the base of a class, but for constructors. What the first ones mention comes first; of each, the
+    names of its first line, and then the rarest."""
     defining: dict[str, list[tuple[int, int]]] = defaultdict(list)
     spread: Counter[str] = Counter()
     for number, passage in enumerate(passages):
         spread.update(set(tokens(passage.text)))
         if passage not in top:
+            inside = heads(passage)
             for name, position in defined(passage).items():
-                defining[name].append((position, number))
+                if name not in inside:
+                    defining[name].append((position, number))
     found: list[tuple[Passage, str]] = []
     for passage in top:
         lines = [(line, defined_in(line)) for line in passage.text.splitlines()]
@@ -277,6 +279,7 @@ def defined_in(line: str) -> tuple[str, int] | None:
         return macro[1] or macro[2], 1
     opens = line.endswith("{")
     opens = opens or (line.rstrip(";,").endswith("}") and _BODY.search(line) is not None)
+    opens = opens and line.count("(") >= line.count(")")  # no end of a list of parameters
     if opens and (kind := _KIND.match(line)):
         return kind[1], len(TOKEN.findall(line[: kind.start(1)]))
     opening: list[tuple[str, int]] = []
@@ -325,7 +328,7 @@ def _is_defined(before: str, after: str, behind: bool) -> bool:
         or (behind and " " in before.strip() and after.startswith("=>"))
         or (re.match(r":(?!:)", after) and not part)
         or (called and (behind or (_OUTSET.fullmatch(before) and _METHOD.match(after))))
-        or (re.match(r"[<\[;]|$", after) and behind and not part)
+        or (re.match(r"[<\[;]|$" if "," not in before else r";|$", after) and behind and not part)
     )
 
 

@@ -49,8 +49,8 @@ MAX_VALUES = 2
 """Lines that give a name of the question another name as its value."""
 MAX_WHOLE = 2500
 """Characters of the definitions that are shown as a whole, so that there is room for others."""
-MAX_LISTED = 40
-"""Names of functions of one definition."""
+MAX_LISTED = 400
+"""Characters of the names within one definition, of functions and of others."""
 MAX_USERS = 6
 """Users of a definition that are named beside it."""
 MIN_SAME = 60
@@ -186,13 +186,27 @@ def _told(
     functions = [name for name, called in inside if called]
     others = [name for name, called in inside if not called]
     told = [
-        f"{counted(len(each), noun)} in it: {', '.join(each[:MAX_LISTED])}"
+        f"{counted(len(each), noun)} in it: {listed(each, asked)}"
         for each, noun in ((functions, "function"), (others, "other name" if functions else "name"))
         if each
     ]
     told += entries(passage, passages, asked) if asked else []
     shown = related(passage, names)
     return shown.model_copy(update={"inside": "; ".join(told)}) if told else shown
+
+
+def listed(names: Sequence[str], asked: set[str]) -> str:
+    """Names, as many as fit: those that share words with what is `asked` are left out last."""
+    left = MAX_LISTED
+    kept: set[str] = set()
+    different = list(dict.fromkeys(names))
+    for name in sorted(different, key=lambda name: not asked & {*words(name)}):
+        left -= len(name) + 2
+        if left < 0:
+            break
+        kept.add(name)
+    more = ["…"] if len(kept) < len(different) else []
+    return ", ".join([*(name for name in different if name in kept), *more])
 
 
 def _inside(passages: Sequence[Passage], begins: Passage) -> list[tuple[str, bool]]:
@@ -207,7 +221,12 @@ def _inside(passages: Sequence[Passage], begins: Passage) -> list[tuple[str, boo
     inside = [line for line in body if indentation(line) > indentation(lines[at])]
     least = min(map(indentation, inside), default=0)
     named = [(line, defined_in(line)) for line in inside if indentation(line) == least]
-    names = [(name[0], f"{name[0]}(" in line, line) for line, name in named if name]
+    listed = re.search(r"\benum\b", lines[at]) if at < len(lines) else None
+    names = [
+        (name[0], f"{name[0]}(" in line and not (listed and name[1] == 0), line)
+        for line, name in named
+        if name
+    ]
     return [(name, called) for name, called, line in names if called or not is_local(whole, line)]
 
 
@@ -230,9 +249,11 @@ def _definition(passages: Sequence[Passage], begins: Passage, longest: int = MAX
 
 def foremost(best: Sequence[Passage], names: set[str]) -> list[Passage]:
     """Of ranked passages the best ones that define one of these names, if possible one for each
-    name, the best ones of all, and those within what the names stand for."""
-    defining = [each for each in best if names & defined(each).keys()]
-    pairs = ((name, each) for each in reversed(defining) for name in names & defined(each).keys())
+    name, the best ones of all, and those within what the names stand for. The constructor of a
+    class, which has its name, is one of those within."""
+    own = {each: names & (defined(each).keys() - heads(each)) for each in best}
+    defining = [each for each in best if own[each]]
+    pairs = ((name, each) for each in reversed(defining) for name in own[each])
     first = {*dict(pairs).values()}
     defining.sort(key=lambda each: each not in first)
     inside = [each for each in best if names & heads(each)]
