@@ -4,6 +4,7 @@ a result of small arithmetic."""
 import re
 import string
 from collections.abc import Sequence
+from http import HTTPStatus
 from itertools import combinations, groupby
 
 from planner.checks.claims import COMPARISON, holds, is_number, rounded
@@ -25,6 +26,10 @@ _POINT_TIME = re.compile(r"[012]?\d\.[0-5]\d")
 _HASH = re.compile(r"(?=\d*[a-f])[0-9a-f]{7,}")
 """The beginning of a hash is mostly said instead of it."""
 FILE = re.compile(r"[\w./-]+\.\w{1,8}")
+_STATUSES = {
+    name.replace("_", "_?"): f"{status.value}" for name, status in HTTPStatus.__members__.items()
+}
+"""The numbers of HTTP statuses by their names, as code may write these."""
 
 
 def is_path(text: str) -> bool:
@@ -40,6 +45,7 @@ def in_another_form(claim: str, answer: str, text: str, held: Sequence[str]) -> 
         or _written_otherwise(claim, text)
         or (claim.isdigit() and in_moment(claim, answer, text))
         or (_POINT_TIME.fullmatch(claim) and has_time(text, *claim.zfill(5).split(".")))
+        or _is_status(claim, text)
         or (_HASH.fullmatch(claim) and re.search(rf"(?<!\w){claim}[0-9a-f]+(?!\w)", text))
     )
 
@@ -101,6 +107,13 @@ def _beside(number: str, names: Sequence[str], text: str) -> bool:
     alone = rf"(?<![\w.]){number}(?![\w.])"
     between = r"(?:[^\W\d]\w*\b|[^\w\n])*"  # `UINT32_C(` has no number of its own
     return re.search(rf"{name}{between}{alone}|{alone}{between}{name}", text) is not None
+
+
+def _is_status(number: str, text: str) -> bool:
+    """Whether a text has an HTTP status by its name: 429 for `http.StatusTooManyRequests`."""
+    names = "|".join(name for name, status in _STATUSES.items() if status == number)
+    named = rf"(?:status(?:_?code)?|http|\bsc)[.:_]*(?:{names})(?![a-z])"
+    return bool(names) and re.search(named, text, re.IGNORECASE) is not None
 
 
 def _one_or_the_other(claim: str, text: str) -> bool:

@@ -57,6 +57,8 @@ MIN_SAME = 60
 """Characters of a text that says the same wherever it stands; a short line may not."""
 LIKELIEST = 1000
 """Characters of what is read first. From more, a small model often names something else."""
+_ENTRY = re.compile(r"\s*(\w+)\s*(?:[,;({=]|$)")
+"""A line of an enum: `LOW(1),`, `Red,`."""
 MAX_GAP = 3
 """Lines between two units of one definition, all of them blank."""
 
@@ -220,14 +222,17 @@ def _inside(passages: Sequence[Passage], begins: Passage) -> list[tuple[str, boo
     body = [line for line in lines[at + 1 :] if line.strip()]
     inside = [line for line in body if indentation(line) > indentation(lines[at])]
     least = min(map(indentation, inside), default=0)
-    named = [(line, defined_in(line)) for line in inside if indentation(line) == least]
-    listed = re.search(r"\benum\b", lines[at]) if at < len(lines) else None
-    names = [
-        (name[0], f"{name[0]}(" in line and not (listed and name[1] == 0), line)
-        for line, name in named
-        if name
-    ]
-    return [(name, called) for name, called, line in names if called or not is_local(whole, line)]
+    own = defined_name(lines[at]) if at < len(lines) else None
+    is_enum = own is not None and "enum" in lines[at].split()
+    names: list[tuple[str, bool]] = []
+    for line in (each for each in inside if indentation(each) == least):
+        entry = _ENTRY.match(line) if is_enum else None
+        name = defined_name(line)
+        if entry and entry[1] != own:
+            names.append((entry[1], False))
+        elif name and (f"{name}(" in line or not is_local(whole, line)):
+            names.append((name, f"{name}(" in line))
+    return names
 
 
 def _definition(passages: Sequence[Passage], begins: Passage, longest: int = MAX_WHOLE) -> Passage:

@@ -170,6 +170,11 @@ def test_a_short_answer_agrees_with_a_sentence_in_the_words_of_the_request(
         ("Any version >=3, or Node >= 3.", '"node": ">=3"', []),
         ("It is in 5.1.4alpha.", "since 5.1.4beta", ["5.1.4alpha"]),
         ("It is in v2.0.0-rc.1.", "2.0.0-rc.2", ["2.0.0-rc.1"]),
+        ("It sends 429.", "code = http.StatusTooManyRequests", []),
+        ("It sends 404.", "return StatusCode::NOT_FOUND", []),
+        ("It sends 302.", "resp.sendError(HttpServletResponse.SC_FOUND)", []),
+        ("It sends 404.", "raise KeyNotFound", ["404"]),
+        ("It sends 503.", "code = http.StatusTooManyRequests", ["503"]),
     ],
 )
 def test_what_no_result_says(answer: str, text: str, missing: list[str]) -> None:

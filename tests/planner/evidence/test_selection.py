@@ -43,6 +43,30 @@ def test_each_name_is_defined_among_the_first() -> None:
     assert [first.source, second.source] == ["a.py", "c.py"]
 
 
+def test_of_a_class_its_best_lines_come_before_its_constructors() -> None:
+    makers = "\n\n".join(
+        f"    public Gate(int port{number}) {{\n        this.port = port{number};\n    }}"
+        for number in range(9)
+    )
+    fields = "    static final int WIDEST = 40;\n    private int width = WIDEST;"
+    gate = f"public class Gate {{\n    private int port;\n\n{makers}\n\n{fields}\n}}\n"
+    found = selected(of_file("Gate.java", gate), "widest width of a Gate?", [], ROOM, [])
+    assert found[0].text.startswith("public class Gate {")
+    assert fields in found[1].text
+    uses = "class Ferry {\n    void cross() {\n        new Gate(3);\n    }\n}\n"
+    pool = [*of_file("Ferry.java", uses), *of_file("Gate.java", gate)]
+    _, after, *_ = selected(pool, "What does Ferry do?", [], ROOM, [])
+    assert (after.first, after.relation) == (1, "defines Gate")
+
+
+def test_of_many_names_in_a_class_those_are_told_that_share_words_with_the_request() -> None:
+    many = "\n".join(f"    def signal_{number:02}(self): ..." for number in range(60))
+    tower = f"class Tower:\n{many}\n    def raise_flag(self): ...\n"
+    [first, *_] = selected(of_file("tower.py", tower), "How does Tower raise a flag?", [], ROOM, [])
+    assert first.inside.startswith("61 functions in it: signal_00, signal_01, ")
+    assert first.inside.endswith(", raise_flag, …")
+
+
 def test_a_heading_is_shown_with_what_stands_below_it() -> None:
     noise = "\n\n".join(f"# workers {place}\nPLACE_{place} = 1" for place in range(60))
     text = "=head2 workers\n\n  $depot->workers;\n\nThe default is 4.\n"
@@ -208,6 +232,24 @@ impl Queue {
     }
 }
 """
+TIDE = """public enum Tide {
+    LOW(1) {
+        @Override
+        int metres() {
+            return 1;
+        }
+    },
+    MIDDLE(3),
+    HIGH(7);
+
+    Tide(int metres) {
+    }
+
+    static int level(String name) {
+        return 0;
+    }
+}
+"""
 SETUP = """export function setup(app) {
   register(app, {
     a: 1,
@@ -227,12 +269,17 @@ SETUP = """export function setup(app) {
         ),
         ("queue.rs", QUEUE, ["1 name in it: max", "2 functions in it: new, push"]),
         ("setup.js", SETUP, []),
+        (
+            "Tide.java",
+            TIDE,
+            ["2 functions in it: Tide, level; 3 other names in it: LOW, MIDDLE, HIGH"],
+        ),
     ],
 )
 def test_what_a_definition_holds_is_counted_in_any_language(
     file: str, text: str, told: list[str]
 ) -> None:
     found = selected(
-        of_file(file, text), "Which functions do UserService, Queue and setup have?", [], ROOM, []
+        of_file(file, text), "What do UserService, Queue, Tide and setup have?", [], ROOM, []
     )
     assert [each.inside for each in found if each.inside] == told
