@@ -9,13 +9,14 @@ from rapidfuzz import fuzz, process
 
 from planner.agent.questions import Asker
 from planner.checks.deeds import invented, left_out, left_undone, related
+from planner.checks.forms import is_path
 from planner.checks.grounding import carried_out, echoed, not_done, results, strings
 from planner.checks.guards import repeats, sources
 from planner.checks.guards.no_effect import complaints
 from planner.checks.guards.repeats import MAX_COMPLAINT_CHARS
 from planner.checks.parts import rows_left
 from planner.events import FinalStatus
-from planner.evidence.words import asks, long_words, parts, words
+from planner.evidence.words import asks, long_words, parts, says, words
 from planner.passage import Passage
 from planner.prompts.texts import one_line
 from planner.protocol import Call
@@ -320,7 +321,7 @@ class Changes:
     def complaint(self) -> str:
         """What the newest call's tool said, and the passage that the call was meant for."""
         [*_, newest] = self.state.newest
-        said = complaint(newest)
+        said = f"{complaint(newest)}{_inside(newest)}"
         meant = _meant(newest.arguments, newest.result, self.state.passages)
         if meant is None:
             return said
@@ -331,6 +332,16 @@ class Changes:
 def complaint(call: Iteration) -> str:
     """What a tool said of a call that it did not accept."""
     return one_line(call.result, MAX_COMPLAINT_CHARS)
+
+
+def _inside(call: Iteration) -> str:
+    """That a file may be meant to come into what was given as its new path, if the tool's complaint
+    names that."""
+    match [*call.arguments.values()]:
+        case [str(path), str(to)] if is_path(path) and not is_path(to) and says(call.result, to):
+            inside = f"{to.rstrip('/')}/{path.rsplit('/', 1)[-1]}"
+            return f"\nIf {to} is a folder, the path in it is {inside}."
+    return ""
 
 
 def _clears(arguments: Arguments) -> bool:

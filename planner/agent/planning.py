@@ -17,6 +17,7 @@ from planner.checks.guards.arguments import takes_paths
 from planner.checks.guards.decisions import against_the_user
 from planner.checks.guards.results import found_something
 from planner.evidence.tool_ranking import Ranking
+from planner.evidence.words import words
 from planner.protocol import Call, Conclude, MakePlan, MoveOn, PlanFor, PlannedStep, Stay
 from planner.state import RunState
 from planner.tools import ToolSpec
@@ -269,6 +270,9 @@ class Planner:
         the model says. What it claims is held against the calls at the end."""
         said = await self.asker.what_was_done()
         missing = (said.missing or "").strip()
+        told = {*words(missing)}
+        if len(told) < 2 and not told & {*words(self.state.prompt)}:
+            missing = ""  # "none"
         if not missing:
             # After a call that was not accepted, the name of another tool says enough.
             missing = f"{said.tool} first" if said.tool and self.changes.failed() else ""

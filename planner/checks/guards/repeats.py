@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from planner.checks.grounding import leaves
 from planner.checks.guards.arguments import same
 from planner.checks.guards.results import new_lines
 from planner.evidence.words import long_words, words
@@ -89,7 +90,7 @@ def _told(tool: ToolSpec) -> set[str]:
 
 def _values(arguments: Arguments) -> set[str]:
     """The texts and numbers of a call."""
-    told = (each for each in arguments.values() if not isinstance(each, bool))
+    told = (each for _, each in leaves(arguments) if not isinstance(each, bool))
     return {str(each) for each in told if each not in (None, "")}
 
 
