@@ -7,14 +7,14 @@ A library would need numpy, whose import takes longer than the ranking of a whol
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from statistics import fmean, pstdev
 from types import MappingProxyType
 from typing import TypeVar
 
 from planner.evidence.passages import around
-from planner.evidence.words import TOKEN, is_name, named, tokens, words
+from planner.evidence.words import TOKEN, is_name, named, parts_of, tokens, words
 from planner.passage import Passage
 
 Compared = TypeVar("Compared")
@@ -149,7 +149,7 @@ def ranked(
     index = BM25([_document(each) for each in passages])
     scores, of_added = index.scores(chosen), index.scores(added)
     of_left_out = index.scores(asked - chosen)
-    names = named_in(passages, query)
+    names, spoken = named_in(passages, query), in_words(query)
     nearer = closer(alike)
     scored = []
     for number, passage in enumerate(passages):
@@ -158,6 +158,8 @@ def ranked(
         if score <= 0:
             continue
         if names & {*tokens(passage.text), *tokens(passage.heading)}:
+            score *= NAMED_LIFT
+        if any(map(spoken, defined(passage))):
             score *= NAMED_LIFT
         score *= math.exp(ALIKE_WEIGHT * nearer.get(passage, 0.0))
         scored.append((score * weight(passage.source, asked), number))
@@ -180,6 +182,12 @@ def named_in(passages: Sequence[Passage], query: str) -> set[str]:
     if capital:
         capital &= {name for passage in passages for name in defined(passage)}
     return spelled | capital
+
+
+def in_words(query: str) -> Callable[[str], bool]:
+    """Whether a query has a name as words in a row: "max retries" for `maxRetries`."""
+    said = " ".join(["", *(word for token in tokens(query) for word in parts_of(token)), ""])
+    return lambda name: is_name(name) and f" {' '.join(parts_of(name))} " in said
 
 
 def followed(passages: Sequence[Passage], top: Sequence[Passage]) -> list[tuple[Passage, str]]:

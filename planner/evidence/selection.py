@@ -57,6 +57,8 @@ MIN_SAME = 60
 """Characters of a text that says the same wherever it stands; a short line may not."""
 LIKELIEST = 1000
 """Characters of what is read first. From more, a small model often names something else."""
+_LABEL = re.compile(r"\s*\w+(?: \w+)?:")
+"""`public:` in a class of C++, or a key with others below it."""
 _ENTRY = re.compile(r"\s*(\w+)\s*(?:[,;({=]|$)")
 """A line of an enum: `LOW(1),`, `Red,`."""
 MAX_GAP = 3
@@ -220,6 +222,8 @@ def _inside(passages: Sequence[Passage], begins: Passage) -> list[tuple[str, boo
     lines = whole.text.splitlines()
     at = next((number for number, line in enumerate(lines) if defined_in(line)), len(lines))
     body = [line for line in lines[at + 1 :] if line.strip()]
+    if at < len(lines) and not _LABEL.fullmatch(lines[at]):
+        body = [line for line in body if not _LABEL.fullmatch(line)]
     inside = [line for line in body if indentation(line) > indentation(lines[at])]
     least = min(map(indentation, inside), default=0)
     own = defined_name(lines[at]) if at < len(lines) else None

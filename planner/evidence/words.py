@@ -111,6 +111,12 @@ def words(text: str) -> Iterator[str]:
         yield from _words(token)
 
 
+def parts_of(name: str) -> tuple[str, ...]:
+    """The words of a name in their order, lower case and stemmed."""
+    whole, *inside = found = _words(name)
+    return tuple(inside) if inside and whole == name.lower() else found
+
+
 def beginning(stem: str, token: str) -> str:
     """A stem as far as it stands in the token, for a search: `retr`, and not `retri`, of `retry`
     and `retries`. The token itself where that is next to nothing."""
