@@ -1145,6 +1145,59 @@ async def test_what_is_missing_is_not_the_same_thing_in_another_way() -> None:
     assert "not_again" in ran.guards
 
 
+async def test_a_text_that_was_written_is_not_put_in_once_more_by_another_tool() -> None:
+    file = spec("write_file", "path", "text", upstream="office", safety=Safety.WRITE)
+    edits = {"type": "array", "items": {"type": "object"}}
+    schema = {"type": "object", "properties": {"path": {"type": "string"}, "edits": edits}}
+    edit = ToolSpec(name="edit_file", upstream="office", safety=Safety.WRITE, input_schema=schema)
+    pool = DictionaryPool({}, specs=[file, edit], results={"write_file": ["Written."]})
+    await acted(
+        "Write milk into list.txt",
+        steps(("Write the list", "write_file"), ("Put milk in", "edit_file")),
+        {"path": "list.txt", "text": "milk"},
+        {"path": "list.txt", "edits": [{"old": "", "new": "milk"}]},
+        was_done("milk was written into list.txt."),
+        pool=pool,
+        policy=Policy.ALLOW,
+    )
+    assert [name for name, _ in pool.calls] == ["write_file"]
+
+
+async def test_a_file_that_cannot_become_a_folder_is_moved_into_it() -> None:
+    move = spec("move_file", "source", "to", upstream="office", safety=Safety.WRITE)
+    exists = ToolResult(outcome=Outcome.FAILURE, text="Destination exists: /home/notes/old")
+    moved = ToolResult(outcome=Outcome.SUCCESS, text="Moved.")
+    pool = DictionaryPool({}, specs=[move], results={"move_file": [exists, moved]})
+    ran = await acted(
+        "Move draft.txt into old",
+        steps(("Move it", "move_file")),
+        {"source": "draft.txt", "to": "old"},
+        {"source": "draft.txt", "to": "old/draft.txt"},
+        was_done("draft.txt was moved into old."),
+        pool=pool,
+        policy=Policy.ALLOW,
+    )
+    asked = next(each.last for each in ran.asked if "not accepted" in each.last)
+    assert "/old\nIf old is a folder, the path in it is old/draft.txt." in asked
+    assert ran.state.status == "answered"
+
+
+@pytest.mark.parametrize(
+    ("missing", "status"), [("none", "answered"), ("keine", "answered"), ("hello", "partial")]
+)
+async def test_a_word_that_the_request_does_not_have_names_no_missing_call(
+    missing: str, status: str
+) -> None:
+    ran = await acted(
+        "Say hello in general",
+        steps(("Say it", "post")),
+        HELLO,
+        was_done("hello was said in general.", missing),
+        pool=office(post=["Sent."]),
+    )
+    assert ran.state.status == status
+
+
 @pytest.mark.parametrize(
     ("policy", "calls"), [(Policy.ALLOW, ["post"]), (Policy.ASK, ["post", "tell"])]
 )

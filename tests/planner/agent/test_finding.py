@@ -483,3 +483,22 @@ Could not find out: run_query failed: no such table: tea.
 The model says:
 There is no such data.\
 """)
+
+
+async def test_a_tool_that_always_failed_is_told_of_when_no_other_is_left() -> None:
+    fetch = spec("fetch", "url", upstream="web")
+    pool = DictionaryPool({}, specs=[fetch], results={"fetch": [failed("Refused: it is private")]})
+    ran = await planned(
+        Fast(deed("refund")),
+        steps(("Fetch it", "fetch"), ("Read the refund", "fetch"), ("Tell the refund", "fetch")),
+        *([{"url": "http://shop.test"}] * 3),
+        conclusion("The page cannot be read.", success=False),
+        pool=pool,
+        prompt="How long is the refund of http://shop.test?",
+    )
+    assert ran.state.answer == snapshot("""\
+Could not find out: fetch failed: Refused: it is private.
+
+The model says:
+The page cannot be read.\
+""")

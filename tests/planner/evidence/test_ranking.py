@@ -246,6 +246,14 @@ def test_whatever_the_text_its_names_stand_in_it(text: str) -> None:
     assert all(name in text for name in names(text))
 
 
+@pytest.mark.parametrize("name", ["max_wait", "maxWait", "MAX_WAIT"])
+def test_a_name_may_be_said_as_words_in_a_row(name: str) -> None:
+    other = "wait = 3  # wait, wait\nmax = 4  # max, max\n"
+    passages = [*of_file("a.py", other), *of_file("b.py", f"{name} = 7\n")]
+    assert ranked(passages, "max wait?")[0].source == "b.py"
+    assert ranked(passages, "wait, max?")[0].source == "a.py"
+
+
 @pytest.mark.parametrize(
     ("question", "best"),
     [("When does the ferry sail?", "harbour"), ("Wann fährt die Fähre?", "hull")],

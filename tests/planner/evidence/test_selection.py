@@ -45,18 +45,18 @@ def test_each_name_is_defined_among_the_first() -> None:
 
 def test_of_a_class_its_best_lines_come_before_its_constructors() -> None:
     makers = "\n\n".join(
-        f"    public Gate(int port{number}) {{\n        this.port = port{number};\n    }}"
+        f"    public LockGate(int port{number}) {{\n        this.port = port{number};\n    }}"
         for number in range(9)
     )
     fields = "    static final int WIDEST = 40;\n    private int width = WIDEST;"
-    gate = f"public class Gate {{\n    private int port;\n\n{makers}\n\n{fields}\n}}\n"
-    found = selected(of_file("Gate.java", gate), "widest width of a Gate?", [], ROOM, [])
-    assert found[0].text.startswith("public class Gate {")
+    gate = f"public class LockGate {{\n    private int port;\n\n{makers}\n\n{fields}\n}}\n"
+    found = selected(of_file("Gate.java", gate), "widest width of a LockGate?", [], ROOM, [])
+    assert found[0].text.startswith("public class LockGate {")
     assert fields in found[1].text
-    uses = "class Ferry {\n    void cross() {\n        new Gate(3);\n    }\n}\n"
+    uses = "class Ferry {\n    void cross() {\n        new LockGate(3);\n    }\n}\n"
     pool = [*of_file("Ferry.java", uses), *of_file("Gate.java", gate)]
     _, after, *_ = selected(pool, "What does Ferry do?", [], ROOM, [])
-    assert (after.first, after.relation) == (1, "defines Gate")
+    assert (after.first, after.relation) == (1, "defines LockGate")
 
 
 def test_of_many_names_in_a_class_those_are_told_that_share_words_with_the_request() -> None:
@@ -250,6 +250,18 @@ TIDE = """public enum Tide {
     }
 }
 """
+HULL = """class Hull : public Ship {
+ public:
+  explicit Hull(int bits) : bits_(bits) {}
+
+  int length() const {
+    return 3;
+  }
+
+ private:
+  int bits_ = 0;
+};
+"""
 SETUP = """export function setup(app) {
   register(app, {
     a: 1,
@@ -280,6 +292,6 @@ def test_what_a_definition_holds_is_counted_in_any_language(
     file: str, text: str, told: list[str]
 ) -> None:
     found = selected(
-        of_file(file, text), "What do UserService, Queue, Tide and setup have?", [], ROOM, []
+        of_file(file, text), "What do UserService, Queue, Hull, Tide and setup have?", [], ROOM, []
     )
     assert [each.inside for each in found if each.inside] == told
