@@ -338,9 +338,7 @@ def _inside(call: Iteration) -> str:
     """That a file may be meant to come into what was given as its new path, if the tool's complaint
     names that."""
     match [*call.arguments.values()]:
-        case [str(path), str(to)] if (
-            is_path(path) and len(to.split()) == 1 and says(call.result, to)
-        ):
+        case [str(path), str(to)] if is_path(path) and " " not in to and says(call.result, to):
             inside = f"{to.rstrip('/')}/{path.rsplit('/', 1)[-1]}"
             return f"\nIf {to} is a folder, the path in it is {inside}."
     return ""
