@@ -2,7 +2,7 @@
 
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 NUMBERED = r"[(（]?\d{1,2}(?:[.)](?=\s|[^\W\d_A-Za-z])|[、．）](?!\d))"
@@ -53,3 +53,20 @@ def with_whole_characters(message: str | bytes) -> bytes:
     """JSON once more, with a `?` for each lone surrogate, which UTF-8 does not have. Raises
     `ValueError` or `RecursionError` for what is no JSON."""
     return json.dumps(json.loads(message), ensure_ascii=False).encode("utf-8", "replace")
+
+
+def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The plain values within a value of JSON, each with its name."""
+    match value:
+        case dict():
+            for key, inner in value.items():
+                yield from leaves(inner, key)
+        case list():
+            for inner in value:
+                yield from leaves(inner, name)
+        case _:
+            yield name, value
+
+
+def strings(value: Any) -> Iterator[str]:
+    return (each for _, each in leaves(value) if isinstance(each, str))

@@ -10,7 +10,7 @@ from rapidfuzz import fuzz, process
 from planner.agent.questions import Asker
 from planner.checks.deeds import invented, left_out, left_undone, related
 from planner.checks.forms import is_path
-from planner.checks.grounding import carried_out, echoed, not_done, results, strings
+from planner.checks.grounding import carried_out, echoed, not_done, results
 from planner.checks.guards import repeats, sources
 from planner.checks.guards.no_effect import complaints
 from planner.checks.guards.repeats import MAX_COMPLAINT_CHARS
@@ -21,6 +21,7 @@ from planner.passage import Passage
 from planner.prompts.texts import one_line
 from planner.protocol import Call
 from planner.state import Iteration, RunState
+from planner.text import strings
 from planner.tools import EMPTY, Arguments, Outcome, ToolSpec, find
 
 UNKNOWN = (

@@ -18,7 +18,6 @@ from planner.agent.gathering import Gatherer
 from planner.agent.steps import Steps
 from planner.agent.tool_calls import Caller
 from planner.checks import validation
-from planner.checks.grounding import strings
 from planner.checks.guards.arguments import takes_path
 from planner.evidence import best_edits, renaming, rewriting
 from planner.evidence.listing import is_path_of, paths_said
@@ -28,7 +27,7 @@ from planner.evidence.words import apart, named, only_in, tokens, words
 from planner.passage import Passage
 from planner.protocol import Call, FromRecord
 from planner.state import Iteration
-from planner.text import flat, shortened
+from planner.text import flat, shortened, strings
 from planner.tools import Arguments, ToolSpec
 
 OLD, NEW = "OLD_TEXT", "NEW_TEXT"

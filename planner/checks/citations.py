@@ -29,13 +29,13 @@ from planner.checks.grounding import (
     names_more,
     results,
     said,
-    strings,
 )
 from planner.evidence.answers import answers
 from planner.evidence.context import with_count
 from planner.evidence.tables import table
 from planner.evidence.words import is_name, tokens, words
 from planner.state import Iteration, RunState
+from planner.text import strings
 
 MAX_LINES = 6
 """Of one passage or result, in the evidence."""

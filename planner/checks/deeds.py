@@ -8,13 +8,13 @@ from itertools import pairwise
 from planner.checks.citations import sources_of
 from planner.checks.claims import is_date, is_number
 from planner.checks.dates import in_moment
-from planner.checks.grounding import carried_out, chosen, given_values, strings
+from planner.checks.grounding import carried_out, chosen, given_values
 from planner.checks.guards.instead import form_of, values_in
 from planner.checks.lenient import only, sentences_in, text_of
 from planner.evidence.context import entries_within
 from planner.evidence.words import apart, long_words, says, words
 from planner.state import Iteration, RunState
-from planner.text import flat, shortened
+from planner.text import flat, shortened, strings
 from planner.tools import Arguments
 
 RELATED_SHARE = 0.2

@@ -28,6 +28,7 @@ from planner.checks.lenient import is_block
 from planner.evidence.context import with_count
 from planner.evidence.words import apart, is_name, long_words, says, tokens, words
 from planner.state import Iteration, RunState
+from planner.text import leaves, strings
 
 SCALES = (
     *(60, 1000, 3600, 86_400, 60_000, 3_600_000, 86_400_000),
@@ -320,25 +321,8 @@ def given_values(calls: Iterable[Iteration]) -> list[str]:
     return [str(value) for call in calls for _, value in leaves(call.arguments)]
 
 
-def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The plain values within a value of JSON, each with its name."""
-    match value:
-        case dict():
-            for key, inner in value.items():
-                yield from leaves(inner, key)
-        case list():
-            for inner in value:
-                yield from leaves(inner, name)
-        case _:
-            yield name, value
-
-
 def given_paths(call: Iteration) -> list[str]:
     return [each for each in strings(call.arguments) if is_path(each)]
-
-
-def strings(value: Any) -> Iterator[str]:
-    return (each for _, each in leaves(value) if isinstance(each, str))
 
 
 def gathered(state: RunState) -> list[str]:

@@ -2,10 +2,11 @@
 
 import re
 
-from planner.checks.grounding import chosen, given_values, leaves
+from planner.checks.grounding import chosen, given_values
 from planner.checks.guards.sources import candidates
 from planner.evidence.words import says
 from planner.state import RunState
+from planner.text import leaves
 from planner.tools import Arguments
 
 _VALUE = re.compile(

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from planner.checks.grounding import leaves
 from planner.checks.guards.arguments import same
 from planner.checks.guards.results import new_lines
 from planner.evidence.words import long_words, words
 from planner.state import Iteration, RunState
-from planner.text import flat, shortened
+from planner.text import flat, leaves, shortened
 from planner.tools import Arguments, Outcome, ToolSpec, find
 
 FRUITLESS_DECISIONS = 2

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from planner.checks.claims import claims, holds, is_date, is_value, numbers_in, plain
 from planner.checks.dates import in_seconds, lasting
 from planner.checks.forms import is_path
-from planner.checks.grounding import chosen, gathered, given_paths, leaves, strings
+from planner.checks.grounding import chosen, gathered, given_paths
 from planner.checks.guards.amounts import Numbers
 from planner.checks.guards.arguments import Corrected, takes_path
 from planner.checks.guards.no_effect import literals
@@ -19,7 +19,7 @@ from planner.evidence.context import entries_within, readable
 from planner.evidence.listing import paths_said
 from planner.evidence.words import BETWEEN, apart, long_words, says, words
 from planner.state import Iteration, RunState
-from planner.text import flat, shortened
+from planner.text import flat, leaves, shortened, strings
 from planner.tools import Arguments, Safety, ToolSpec
 
 NOT_MADE = "It was not made: "
