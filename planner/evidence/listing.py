@@ -20,6 +20,7 @@ _END = re.compile(r"(?<=\w)\.+\Z")
 _MARKED = re.compile(r"\s*\[(\w+)\] +(\S+(?: \S+)*)(?: {2,}.*)?\s*")
 """`[FILE] buoy list.txt    25 B`: a mark of its kind, the name, and what stands in a column after
 it."""
+_TOTAL = re.compile(r":\s(?:.{0,80}\s)?\d[\d.]*\s")
 _WHOLE = re.compile(r"/[^\s:,;]+(?: [^\s:,;]+)*")
 """A line that is nothing but a path from the root."""
 
@@ -58,10 +59,12 @@ def folders_in(result: str) -> dict[str, bool]:
 
 
 def _of_line(line: str) -> list[str]:
-    """The line if it is a path; else what looks like a path in it; else its last word."""
+    """The line if it is a path; else what looks like a path in it; else its last word, unless it
+    tells a number: `Total: 0 files, 0 directories`."""
     if _WHOLE.fullmatch(line):
         return [line]
-    return paths_in(line) or re.findall(r"(?<![\w@.+-])[\w@.+-]+$", line.strip())
+    last = [] if _TOTAL.search(line) else re.findall(r"(?<![\w@.+-])[\w@.+-]+$", line.strip())
+    return paths_in(line) or last
 
 
 def visible(paths: Sequence[str]) -> list[str]:

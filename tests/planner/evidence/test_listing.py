@@ -66,6 +66,7 @@ def test_an_entry_is_known_by_its_name_and_not_by_its_kind(value: Any, paths: li
         (["/srv/odd names/a b.txt", "/srv/Makefile"], ["/srv/odd names/a b.txt", "/srv/Makefile"]),
         (["see /srv/a.py, b.py"], ["/srv/a.py", "b.py"]),
         (["x" * 500_000 + "\t\tsrc"], ["src"]),
+        (["Total: 0 files, 0 directories", "Combined size: 1.11 KB"], []),
     ],
 )
 def test_an_entry_of_text_is_a_whole_name(lines: list[str], paths: list[str]) -> None:
