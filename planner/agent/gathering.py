@@ -14,6 +14,7 @@ from typing import NamedTuple
 from planner.agent.documentation import Documentation
 from planner.agent.file_listing import FileListing
 from planner.agent.in_time import in_time
+from planner.agent.pages import Pages
 from planner.agent.tool_calls import Caller
 from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.results import empty
@@ -76,7 +77,7 @@ MAX_OUTLINES = 2
 
 
 class _Candidates(NamedTuple):
-    """What a look-up found: passages of the project, and of the documentation."""
+    """What a look-up found: passages of the project, and of documentation and web pages."""
 
     question: str
     more: Sequence[str]
@@ -84,8 +85,7 @@ class _Candidates(NamedTuple):
     passages: Sequence[Passage]
     documented: Sequence[Passage]
     outlines: Sequence[Passage]
-    afresh: bool
-    """Whether passages that were shown before are shown again."""
+    afresh: bool  # whether passages that were shown before are shown again
 
 
 class Gatherer:
@@ -98,6 +98,7 @@ class Gatherer:
         self.read = next((tool for tool in read if tool.file_argument), None)
         self.symbols = next((tool for tool in read if tool.symbol_argument), None)
         self.documentation = Documentation(caller)
+        self.pages = Pages(caller)
         self.files = FileListing(caller)
         self.candidates: _Candidates | None = None
         """What the newest look-up found."""
@@ -107,8 +108,8 @@ class Gatherer:
         self.tool_names = {name.casefold() for name in names_of(caller.tools)}
         self.absent: list[str] = []
         """The names of the question, and words that the model searched for, that no file has."""
-        documents = (self.documentation.library, self.documentation.documents)
-        used = (self.search, self.read, *documents)
+        library, documents = self.documentation.library, self.documentation.documents
+        used = (self.search, self.read, library, documents)
         self.upstreams = {tool.upstream for tool in used if tool}
 
     @property
@@ -126,8 +127,7 @@ class Gatherer:
         self, question: str, more: Sequence[str] = (), *, afresh: bool = False
     ) -> list[Passage]:
         """The passages for a question, as an event too; `more` are words beside its own. Those that
-        stand in the prompt already are left out, unless it is to be read `afresh`. Empty where
-        nothing was found or nothing can be searched."""
+        stand in the prompt already are left out, unless it is to be read `afresh`."""
         first = len(self.state.iterations)
         searched, found = await in_time(self.caller, partial(self._look_up, question, more, afresh))
         self.candidates = found
@@ -136,8 +136,8 @@ class Gatherer:
             if not (shown and searched):
                 return []
             self.caller.recall(searched)  # what it led to before stays as it is in the prompt
-        iteration = len(self.state.iterations) - 1
-        self.caller.emit(PassagesGathered(iteration=iteration, query=question, passages=shown))
+        newest = len(self.state.iterations) - 1
+        self.caller.emit(PassagesGathered(iteration=newest, query=question, passages=shown))
         return shown
 
     async def _look_up(
@@ -145,7 +145,7 @@ class Gatherer:
     ) -> tuple[Iteration | None, _Candidates]:
         """The search or the listing that led to what was found for a question."""
         self.absent = []
-        documented: list[Passage] = []
+        documented = await self.pages.passages(question)
         if self.search:
             searched, found = await self._searched(question, more)
             asked = paths_said(question)[:MAX_NAMED]
@@ -162,7 +162,7 @@ class Gatherer:
                 further = [path for path in defining if path not in files]
                 read += await self._read(further[:MAX_DEFINING])
             passages = [*read, *_unread(dict.fromkeys([*found, *used]), read)]
-            documented = await self.documentation.passages(self.search, question, more, found)
+            documented += await self.documentation.passages(self.search, question, more, found)
         else:
             searched, passages = await self.files.passages(question, more)
             alike = await self._alike(passages, question, more)
