@@ -2,12 +2,13 @@
 
 import pytest
 from in_memory import DictionaryPool, Fast, planned, spec
-from replies import conclusion, found, second, steps
+from replies import conclusion, found, second
 
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec
 
 pytestmark = pytest.mark.anyio
 
+NO_CALL = {"steps": [{"objective": "Look", "tool": None}]}
 BRIEF = {"search": ["berth"], "wants": "short answer"}
 PAGE = "# Prices\n\nA berth costs 41 euros a night.\n"
 
@@ -36,7 +37,7 @@ async def test_a_page_is_read_by_a_tool_that_takes_its_address_alone(
 ) -> None:
     pool = DictionaryPool({}, specs=[tool], results={"fetch": [PAGE] * 2})
     answers = [found("A berth costs 41 euros."), second("41 euros")]
-    planned_only = [steps(("Look", None)), conclusion("It is unknown.", success=False)]
+    planned_only = [NO_CALL, conclusion("It is unknown.", success=False)]
     replies = answers if read else planned_only
     ran = await planned(Fast(BRIEF), *replies, pool=pool, prompt=question)
     assert [next(iter(given.values())) for _, given in pool.calls] == [
@@ -52,7 +53,7 @@ async def test_of_a_page_that_cannot_be_read_nothing_is_said() -> None:
     pool = DictionaryPool({}, specs=[fetch("url")], results={"fetch": [gone] * 3})
     ran = await planned(
         Fast(BRIEF),
-        steps(("Look", None)),
+        NO_CALL,
         conclusion("The page cannot be read.", success=False),
         pool=pool,
         prompt="See https://quay.test/prices: what does a berth cost?",
