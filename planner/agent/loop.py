@@ -264,12 +264,7 @@ class _Run:
         """Whether nothing was found for a question, and no tool can look it up: a model that is
         asked for a conclusion then makes one up."""
         asked = self.request.goal == "answer" and not self.changes.wanted
-        return asked and not (self.readers or results(self.state).strip())
-
-    @property
-    def readers(self) -> bool:
-        """Whether a tool that the run may call is known to only read."""
-        return any(tool.read_only for tool in self.ranking.tools)
+        return asked and not (self.caller.read_only or results(self.state).strip())
 
     async def work(self) -> Conclude | list[str] | None:
         """The way to a conclusion, or the items of a request that is a list of them. None means

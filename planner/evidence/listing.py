@@ -21,6 +21,7 @@ _MARKED = re.compile(r"\s*\[(\w+)\] +(\S+(?: \S+)*)(?: {2,}.*)?\s*")
 """`[FILE] buoy list.txt    25 B`: a mark of its kind, the name, and what stands in a column after
 it."""
 _TOTAL = re.compile(r":\s(?:.{0,80}\s)?\d[\d.]*\s")
+"""What a line says that counts: `: 0 files`."""
 _WHOLE = re.compile(r"/[^\s:,;]+(?: [^\s:,;]+)*")
 """A line that is nothing but a path from the root."""
 
@@ -63,8 +64,10 @@ def _of_line(line: str) -> list[str]:
     tells a number: `Total: 0 files, 0 directories`."""
     if _WHOLE.fullmatch(line):
         return [line]
-    last = [] if _TOTAL.search(line) else re.findall(r"(?<![\w@.+-])[\w@.+-]+$", line.strip())
-    return paths_in(line) or last
+    found = paths_in(line)
+    if found or _TOTAL.search(line):
+        return found
+    return re.findall(r"(?<![\w@.+-])[\w@.+-]+$", line.strip())
 
 
 def visible(paths: Sequence[str]) -> list[str]:

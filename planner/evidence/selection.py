@@ -190,7 +190,7 @@ def _told(
     functions = [name for name, called in inside if called]
     others = [name for name, called in inside if not called]
     told = [
-        f"{counted(len(each), noun)} in it: {listed(each, asked)}"
+        f"{counted(len(each), noun)} in it: {_as_fit(each, asked)}"
         for each, noun in ((functions, "function"), (others, "other name" if functions else "name"))
         if each
     ]
@@ -199,7 +199,7 @@ def _told(
     return shown.model_copy(update={"inside": "; ".join(told)}) if told else shown
 
 
-def listed(names: Sequence[str], asked: set[str]) -> str:
+def _as_fit(names: Sequence[str], asked: set[str]) -> str:
     """Names, as many as fit: those that share words with what is `asked` are left out last."""
     left = MAX_LISTED
     kept: set[str] = set()
@@ -220,14 +220,15 @@ def _inside(passages: Sequence[Passage], begins: Passage) -> list[tuple[str, boo
     head = next((each for each in units if each.first == begins.first), begins)
     whole = _definition(passages, head, longest=sys.maxsize)
     lines = whole.text.splitlines()
-    at = next((number for number, line in enumerate(lines) if defined_in(line)), len(lines))
+    at = next((number for number, line in enumerate(lines) if defined_in(line)), None)
+    if at is None:
+        return []
+    own, is_enum = defined_name(lines[at]), "enum" in lines[at].split()
     body = [line for line in lines[at + 1 :] if line.strip()]
-    if at < len(lines) and not _LABEL.fullmatch(lines[at]):
+    if not _LABEL.fullmatch(lines[at]):
         body = [line for line in body if not _LABEL.fullmatch(line)]
     inside = [line for line in body if indentation(line) > indentation(lines[at])]
     least = min(map(indentation, inside), default=0)
-    own = defined_name(lines[at]) if at < len(lines) else None
-    is_enum = own is not None and "enum" in lines[at].split()
     names: list[tuple[str, bool]] = []
     for line in (each for each in inside if indentation(each) == least):
         entry = _ENTRY.match(line) if is_enum else None

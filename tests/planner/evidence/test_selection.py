@@ -281,6 +281,7 @@ SETUP = """export function setup(app) {
         ),
         ("queue.rs", QUEUE, ["1 name in it: max", "2 functions in it: new, push"]),
         ("setup.js", SETUP, []),
+        ("hull.cc", HULL, ["2 functions in it: Hull, length; 1 other name in it: bits_"]),
         (
             "Tide.java",
             TIDE,
