@@ -20,8 +20,8 @@ from planner.agent.tool_calls import Caller
 from planner.checks import validation
 from planner.checks.guards.arguments import takes_path
 from planner.evidence import best_edits, renaming, rewriting
+from planner.evidence.file_text import file_text, split_lines
 from planner.evidence.listing import is_path_of, paths_said
-from planner.evidence.passages import file_text, split_lines
 from planner.evidence.rewriting import Change, Edit
 from planner.evidence.words import apart, named, only_in, tokens, words
 from planner.passage import Passage

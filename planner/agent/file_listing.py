@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from planner.agent.tool_calls import Caller
 from planner.checks.guards.arguments import takes_path, takes_paths
 from planner.checks.guards.results import found_something
+from planner.evidence.file_text import file_text
 from planner.evidence.listing import folders_in, of_listing, paths_in, paths_said, visible
-from planner.evidence.passages import file_text, of_file
+from planner.evidence.passages import of_file
 from planner.evidence.ranking import ranked
 from planner.passage import Passage
 from planner.state import Iteration

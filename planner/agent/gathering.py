@@ -14,34 +14,27 @@ from typing import NamedTuple
 from planner.agent.documentation import Documentation
 from planner.agent.file_listing import FileListing
 from planner.agent.in_time import in_time
+from planner.agent.outlines import Outlines
 from planner.agent.pages import Pages
 from planner.agent.tool_calls import Caller
-from planner.checks.guards.arguments import takes_path
 from planner.checks.guards.results import empty
 from planner.events import PassagesGathered
 from planner.evidence import hits
 from planner.evidence.best_files import best_files, defining_files
 from planner.evidence.context import reading_characters
+from planner.evidence.definitions import lines_with
+from planner.evidence.file_text import file_text
 from planner.evidence.hits import Hit
 from planner.evidence.listing import is_path_of, paths_said
-from planner.evidence.outline import outline
-from planner.evidence.passages import file_text, of_file
-from planner.evidence.ranking import (
-    NOT_COMPARED,
-    Alike,
-    defined,
-    lines_with,
-    named_in,
-    ranked,
-    undefined,
-)
+from planner.evidence.overviews import named_alike, of_file_named
+from planner.evidence.passages import of_file
+from planner.evidence.ranking import NOT_COMPARED, Alike, named_in, ranked, undefined
 from planner.evidence.search_terms import MAX_TERMS, absent, in_any_case, searches, spelled_out
 from planner.evidence.selection import (
     fitting,
     foremost,
     selected,
     size,
-    subjects,
     valued,
     with_uses,
 )
@@ -72,8 +65,6 @@ MAX_COMPARED = 32
 """Passages whose meaning is compared with the question, the likeliest by their words."""
 MAX_COMPARED_CHARS = 1200
 """Characters of each that are."""
-MAX_OUTLINES = 2
-"""Definitions named in one question whose members are looked up."""
 
 
 class _Candidates(NamedTuple):
@@ -96,10 +87,10 @@ class Gatherer:
         self.search = next((tool for tool in read if tool.text_argument), None)
         self.find = next((tool for tool in read if tool.name_argument), None)
         self.read = next((tool for tool in read if tool.file_argument), None)
-        self.symbols = next((tool for tool in read if tool.symbol_argument), None)
         self.documentation = Documentation(caller)
         self.pages = Pages(caller)
         self.files = FileListing(caller)
+        self.outlines = Outlines(caller)
         self.candidates: _Candidates | None = None
         """What the newest look-up found."""
         self.plain_patterns = False
@@ -146,6 +137,7 @@ class Gatherer:
         """The search or the listing that led to what was found for a question."""
         self.absent = []
         documented = await self.pages.passages(question)
+        named: list[str] = []
         if self.search:
             searched, found = await self._searched(question, more)
             asked = paths_said(question)[:MAX_NAMED]
@@ -166,7 +158,11 @@ class Gatherer:
         else:
             searched, passages = await self.files.passages(question, more)
             alike = await self._alike(passages, question, more)
-        outlines = await self._outlines(passages, question)
+        outlines = await self.outlines.passages(passages, question)
+        if self._long and searched:
+            for path in named:
+                outlines += of_file_named(passages, path, question)
+            outlines += named_alike(passages, question, searched.tool)
         return searched, _Candidates(question, more, alike, passages, documented, outlines, afresh)
 
     async def text(self, path: str) -> str | None:
@@ -331,31 +327,6 @@ class Gatherer:
             pattern = "|".join(map(re.escape, missing))
         _, found = await self._look_for(pattern, missing[:6])
         return found, defining_files(found, {*missing})
-
-    async def _outlines(self, passages: Sequence[Passage], question: str) -> list[Passage]:
-        """What stands within the definitions that the question names, from an upstream that knows
-        symbols."""
-        if self.symbols is None or self.symbols.symbol_argument is None:
-            return []
-        found: list[Passage] = []
-        asked = {*tokens(question)}
-        for definition in subjects(passages, question)[:MAX_OUTLINES]:
-            name = next((name for name in defined(definition) if name in asked), None)
-            if name is None:  # a quoted name may be several words of a text
-                continue
-            paths = filter(takes_path, self.symbols.parameters)
-            where = {path: definition.source for path in paths}
-            members = await self.caller.own_call(
-                self.symbols, where | {self.symbols.symbol_argument: name}, f"outline {name}"
-            )
-            text = outline(members.result) if members.succeeded else ""
-            if text:
-                source, last = f"{self.symbols.name} {name}", text.count("\n") + 1
-                relation = f"members of {name}"
-                found.append(
-                    Passage(source=source, first=1, last=last, text=text, relation=relation)
-                )
-        return found
 
     def _shown(self, found: "_Candidates", before: Sequence[Passage]) -> list[Passage]:
         """What is shown of the passages: of the documentation and of the project, without those

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import anyio
@@ -106,8 +107,10 @@ def _read(
     return shape.validate_json(reply)
 
 
-def _repeats(reply: str) -> bool:
-    return replies.repeats_itself(replies.after_thoughts(reply))
+def _says_no_more(question: str, reply: str) -> bool:
+    """Whether what a model writes goes round, or is what it was shown."""
+    said = replies.after_thoughts(reply)
+    return replies.repeats_itself(said) or replies.copies(said, question)
 
 
 def _begun(reply: str, schema: Schema, shape: type[T] | TypeAdapter[T]) -> T | None:
@@ -247,7 +250,7 @@ class ModelCalls:
                             schema=schema,
                             max_tokens=longest,
                             on_text=draft,
-                            enough=_repeats if role in PROSE else None,
+                            enough=partial(_says_no_more, question) if role in PROSE else None,
                             until=self._until(role),
                         )
                     )

@@ -15,7 +15,7 @@ from planner.checks.claims import only_repeats
 from planner.checks.guards import repeats
 from planner.errors import InvalidReply
 from planner.events import ResultAssessed, Role
-from planner.evidence.passages import split_lines
+from planner.evidence.file_text import split_lines
 from planner.grammar import Schema, reaches_bound, unbounded
 from planner.passage import Passage
 from planner.prompts import questions
@@ -100,9 +100,11 @@ class Asker:
     async def overview(self, passages: Sequence[Passage]) -> list[list[str]]:
         """An answer of any length from some passages: its lines, each as its sentences. It is
         written in plain text: as JSON, a quotation mark ends a sentence, and a small model says
-        less."""
+        less. Where it goes on with the passages instead, it is asked for a list."""
         question = questions.on_passages("ask_overview", self.state, passages)
         reply = await self.calls.chat("overview", question, None, OVERVIEW_TOKENS)
+        if replies.copies(reply.text, question):
+            return [[each] for each in await self.facts(passages)]
         said = lenient.sentences_in(lenient.prose_in(reply.text))
         lines = [[_completed(each, passages) for each in line] for line in said]
         if reply.finish == "stop":
@@ -120,6 +122,8 @@ class Asker:
         """What some passages say that belongs to a long answer."""
         question = questions.on_passages("ask_facts", self.state, passages)
         reply = await self.calls.chat("facts", question, None, FACTS_TOKENS)
+        if replies.copies(reply.text, question):
+            return []
         items = lenient.items_in(lenient.prose_in(reply.text))
         if reply.finish != "stop":
             items = items[:-1] or [f"{each} {lenient.CUT}" for each in items]

@@ -231,15 +231,15 @@ def adds_words(answer: str, request: str) -> bool:
 
 
 def name_in(answer: str, question: str) -> str | None:
-    """What an answer names that the question does not, for another question: a name, the only new
-    word, or the whole of a short answer."""
+    """What an answer names that the question does not, for another question: a name, the only
+    claim or new word, or the whole of a short answer."""
     told = [each for each in beyond(answer, question) if not is_number(each)]
     asked = {*words(question)}
     new = [token for token in tokens(answer) if not asked.issuperset(words(token))]
     whole = flat(answer).rstrip(_STOPS)
     short = whole if len(whole) <= MAX_NAME else None
     only = new[0] if len(new) == 1 else short
-    return next(filter(is_name, told), next(iter(told), only))
+    return next(filter(is_name, told), told[0] if len(told) == 1 else only)
 
 
 def agree(first: str, second: str, request: str) -> bool:

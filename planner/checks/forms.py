@@ -9,7 +9,7 @@ from itertools import combinations, groupby
 
 from planner.checks.claims import COMPARISON, holds, is_number, rounded
 from planner.checks.dates import has_time, in_moment
-from planner.evidence.ranking import defined_name
+from planner.evidence.definitions import defined_name
 from planner.evidence.words import is_name, tokens
 from planner.text import NUMBERED, flat
 

@@ -29,6 +29,10 @@ _UNOPENED = re.compile(r"^[ ]*</think>\s+", re.MULTILINE)
 """The end of thoughts that a chat template has begun in the prompt."""
 MIN_REPEATED = 160
 """Characters: a list or a comparison may have long phrases in common."""
+MIN_COPIED = 100
+"""Characters: a reply may begin with a place and what a line there says."""
+_PLACE = re.compile(r"[-*\s]*(?=\S+:\d+(?:-\d+)?\s)")
+"""What may stand before the place that a passage begins with."""
 _PYTHON = {"None": "null", "True": "true", "False": "false"}
 _NULL = ("null", "none")
 _EXPLAINED = re.compile(r"[`'\"*.)]*(?:\Z|\s*[(:;\n—–]|\s-\s)")
@@ -58,6 +62,14 @@ def repeats_itself(text: str) -> bool:
     """Whether a long end of a text stands in it before."""
     end, before = text[-MIN_REPEATED:], text[:-MIN_REPEATED]
     return len(end) == MIN_REPEATED and end in before
+
+
+def copies(text: str, prompt: str) -> bool:
+    """Whether a text begins with a passage of the prompt, its place and its lines, as a small model
+    does that goes on with all of them."""
+    place = _PLACE.match(text)
+    begins = " ".join(text[place.end() :].split())[:MIN_COPIED] if place else ""
+    return len(begins) == MIN_COPIED and begins in " ".join(prompt.split())
 
 
 def up_to_repetition(text: str) -> str:

@@ -3,9 +3,10 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from planner.evidence.definitions import defined_name
+from planner.evidence.file_text import is_generated
 from planner.evidence.hits import Hit, as_passages
-from planner.evidence.passages import is_generated
-from planner.evidence.ranking import defined_name, ranked, weight
+from planner.evidence.ranking import ranked, weight
 from planner.evidence.words import tokens
 
 REGION = 30

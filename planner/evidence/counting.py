@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from math import prod
 
-from planner.evidence.ranking import defined, defined_in, indentation
+from planner.evidence.definitions import defined, defined_in, indentation
 from planner.evidence.words import words
 from planner.passage import Passage
 

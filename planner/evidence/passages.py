@@ -10,21 +10,15 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from planner.evidence.file_text import readable, split_lines
 from planner.passage import Passage
-from planner.text import json_of
 
 MAX_UNIT = 500
 """Characters of a unit that is not divided further."""
 MIN_UNIT = 250
 """Neighbouring units are joined up to this many characters; a small one says little."""
-MAX_LINE = 300
-"""Characters of a line; the rest of a longer one, such as minified code, is left out."""
-MAX_PROSE = 2500
-"""The same for a line of prose, which may be a whole paragraph."""
-MAX_WORD = 12
-"""Characters of an average word of prose and a blank."""
-MAX_WRITTEN = 1000
-"""Characters of a line that a person may have written, unless it is prose."""
+MAX_TEXT = 100
+"""Lines of a text in quotation marks; where it seems to have more, one of them is no such mark."""
 MAX_NESTED = 20
 """Units around a unit; a deeper one is cut by its size, since each level reads all its lines."""
 
@@ -43,14 +37,12 @@ _GOES_ON = re.compile(
 )
 """A line that belongs to what stands before it, however deep: a bracket or another end, a condition
 on types, `public:`, or a condition of C's preprocessor."""
-_OTHER_ENDS = re.compile(r"[\v\f\x1c-\x1e\x85\u2028\u2029]")
-"""Characters that Python takes for ends of lines, and editors do not."""
-_NUMBER = re.compile(r"\s+(\d{1,7})\t|\s*(\d{1,7})→")
-"""The number of a line, as `cat -n` and editors write it."""
-_COUNTED = re.compile(r"\[.*\]\n[ \t]*")
-"""A line in brackets, with an empty one below it."""
 _COMMENT = "/*"
 """What a block comment begins with, in most languages."""
+_QUOTES = re.compile(r"\"\"\"|'''")
+"""What texts of several lines stand in, in languages that have such marks."""
+_BACKTICK = re.compile(r"(?<!\\)(?:(?<![\"'/\[])`|`(?![\"'/\]]))")
+"""The same in others, but not as a character that is quoted by itself."""
 _NOTE = re.compile(r"\s*+(?:(?:/[/*]+!?|--+(?=[\s|]|$)|#(?![#\[]|[\w-]+\W*$)[:!]?)(<|\s*\^)?)")
 """A comment, or a directive such as `#pragma`, which leads to what stands below it; `///<` and
 `-- ^` tell of what stands before. A `#name` alone is none, as in CSS."""
@@ -60,14 +52,8 @@ _MARK = re.compile(r"(#{1,6}|={1,6}) ")
 _UNDERLINE = re.compile(r"([=\-~^\"'#*+.])\1{2,}")
 
 
-def split_lines(text: str) -> list[str]:
-    """The lines of a file as editors and searches count them, without their ends."""
-    found = re.split(r"\r\n?|\n", text.removeprefix("\ufeff"))
-    return found if found[-1] else found[:-1]
-
-
 def of_file(path: str, text: str, upstream: str = "") -> list[Passage]:
-    lines = [_OTHER_ENDS.sub(" ", _readable(line)).rstrip() for line in split_lines(text)]
+    lines = [readable(line) for line in split_lines(text)]
     marked = path.lower().endswith((".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc"))
     units = _sections(lines) if marked else _divided(_flat(tuple(lines)), 0, len(lines) - 1, ())
     passages = []
@@ -113,49 +99,35 @@ def _flat(lines: tuple[str, ...]) -> Sequence[str]:
             for each in notes:
                 flat[each] = max(flat[each], indent + flat[each].lstrip(), key=_depth)
             before, notes = line, []
+    for first, last in _texts(flat):
+        indent = flat[first][: -len(flat[first].lstrip())]
+        for number in range(first + 1, last + 1):
+            flat[number] = max(flat[number], indent + flat[number].lstrip(), key=_depth)
     return flat
+
+
+def _texts(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The first and the last line of each text in quotation marks that has several."""
+    quote = _QUOTES if any(map(_QUOTES.search, lines)) else _BACKTICK
+    mark, first = "", 0
+    for number, line in enumerate(lines):
+        quotes = quote.findall(line)
+        if len(quotes) % 2 == 0 or not (mark or _is_code(line)):
+            continue
+        if not mark:
+            mark, first = quotes[-1], number
+        elif mark in quotes:
+            mark = ""
+            if number <= first + MAX_TEXT:
+                yield first, number
+
+
+def _is_code(line: str) -> bool:
+    return not (_is_comment(line) or _NOTE.match(line))
 
 
 def _is_comment(line: str) -> bool:
     return line.lstrip().startswith(_COMMENT)
-
-
-def _readable(line: str) -> str:
-    """A line, or the beginning of one that is too long."""
-    if len(line) <= MAX_LINE:
-        return line
-    return line[: MAX_PROSE if _is_prose(line) else MAX_LINE]
-
-
-def is_generated(line: str) -> bool:
-    """Whether a line is too long to be written by hand, and no prose."""
-    return len(line) > MAX_WRITTEN and not _is_prose(line)
-
-
-def _is_prose(line: str) -> bool:
-    """Whether a line has blanks between words, or is in a script that has none."""
-    foreign = sum(not each.isascii() for each in line)
-    return line.count(" ") * MAX_WORD > len(line) or 2 * foreign > len(line)
-
-
-def file_text(result: str) -> str:
-    """The text of a file in a tool's result, which may stand in an object, below a line that counts
-    its lines, or behind their numbers."""
-    text = result
-    if text.startswith("{") and "\n" not in text.strip():
-        texts = [each for each in (json_of(text) or {}).values() if isinstance(each, str)]
-        longest = max(texts, key=len, default="")
-        text = longest if len(longest) > len(text) / 2 and "\n" in longest else text
-    lines = split_lines(text)
-    counted = _COUNTED.fullmatch("\n".join(lines[:2]))
-    if counted and str(len(lines) - 2) in re.findall(r"\d+", lines[0]):
-        lines = lines[2:]
-        text = "\n".join(lines)
-    rows = [_NUMBER.match(line) for line in lines]
-    numbers = [int(each[1] or each[2]) for each in rows if each]
-    if len(rows) > 1 and numbers == [*range(1, len(rows) + 1)]:
-        text = "\n".join(each.string[each.end() :] for each in rows if each)
-    return text
 
 
 def of_document(source: str, text: str, upstream: str) -> list[Passage]:

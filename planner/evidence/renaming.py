@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from planner.evidence.passages import split_lines
-from planner.evidence.ranking import defined_name, indentation
+from planner.evidence.definitions import defined_name, indentation
+from planner.evidence.file_text import split_lines
 from planner.evidence.rewriting import Change
 from planner.evidence.words import INTO_NAME, OUT_OF_NAME, tokens
 

@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
-from planner.evidence.passages import of_file, split_lines
-from planner.evidence.ranking import indentation, ranked
+from planner.evidence.definitions import indentation
+from planner.evidence.file_text import split_lines
+from planner.evidence.passages import of_file
+from planner.evidence.ranking import ranked
 from planner.evidence.words import tokens
 from planner.passage import Passage
 

@@ -12,25 +12,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 
 from planner.evidence.counting import entries, worked_out
-from planner.evidence.passages import MAX_UNIT, MIN_UNIT
-from planner.evidence.ranking import (
-    NOT_COMPARED,
-    Alike,
+from planner.evidence.definitions import (
     defined,
     defined_in,
     defined_name,
     defining_line,
-    followed,
     heads,
     indentation,
     is_local,
     lines_with,
-    named_in,
-    ranked,
     related,
     user,
-    weight,
 )
+from planner.evidence.passages import MAX_UNIT, MIN_UNIT
+from planner.evidence.ranking import NOT_COMPARED, Alike, followed, named_in, ranked, weight
 from planner.evidence.words import is_name, tokens, words
 from planner.passage import Passage
 from planner.text import counted
@@ -186,11 +181,11 @@ def _told(
 ) -> Passage:
     """The passage with what it is to these names, and with what code has counted in it: the names
     within what it defines, such as a class, and the entries of lists that are asked for."""
-    inside = _inside(passages, passage) if names & defined(passage).keys() else []
+    inside = names_inside(passages, passage) if names & defined(passage).keys() else []
     functions = [name for name, called in inside if called]
     others = [name for name, called in inside if not called]
     told = [
-        f"{counted(len(each), noun)} in it: {_as_fit(each, asked)}"
+        f"{counted(len(each), noun)} in it: {as_fit(each, asked)}"
         for each, noun in ((functions, "function"), (others, "other name" if functions else "name"))
         if each
     ]
@@ -199,7 +194,7 @@ def _told(
     return shown.model_copy(update={"inside": "; ".join(told)}) if told else shown
 
 
-def _as_fit(names: Sequence[str], asked: set[str]) -> str:
+def as_fit(names: Sequence[str], asked: set[str]) -> str:
     """Names, as many as fit: those that share words with what is `asked` are left out last."""
     left = MAX_LISTED
     kept: set[str] = set()
@@ -213,7 +208,7 @@ def _as_fit(names: Sequence[str], asked: set[str]) -> str:
     return ", ".join([*(name for name in different if name in kept), *more])
 
 
-def _inside(passages: Sequence[Passage], begins: Passage) -> list[tuple[str, bool]]:
+def names_inside(passages: Sequence[Passage], begins: Passage) -> list[tuple[str, bool]]:
     """The names that stand directly in a definition, but for a function's own variables, and
     whether each is a function."""
     units = (each for each in passages if each.source == begins.source)

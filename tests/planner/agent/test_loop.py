@@ -718,6 +718,23 @@ async def test_a_long_answer_that_repeats_itself_ends_there(pool: DictionaryPool
     assert len(item) < len(overview.reply) < 3 * len(item)
 
 
+async def test_passages_that_are_copied_as_a_long_answer_are_asked_for_as_a_list(
+    pool: DictionaryPool,
+) -> None:
+    line = f"jobs/secret.py:11-12 ({FUNCTION} uses {CLASS})\ndef {FUNCTION}() -> int:"
+    copied = f"- {line}\n    return {CLASS}().run()\n" * 2
+    ran = await planned(
+        brief("long answer", "phoenix"),
+        *(Unconstrained(copied), facts(PROSE, f"{CONSTANT} is {VALUE}."), second(PROSE)),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+    )
+    assert [role for role, _ in ran.roles][:2] == ["overview", "facts"]
+    assert ran.state.answer == f"{PROSE}\n{CONSTANT} is {VALUE}."
+    (overview,) = [call for call in ran.state.ledger if call.role == "overview"]
+    assert len(overview.reply) < len(copied)
+
+
 async def test_of_a_long_answer_that_takes_too_long_there_is_what_was_written(
     pool: DictionaryPool,
 ) -> None:

@@ -4,7 +4,7 @@ import pytest
 from recorded import state_with
 
 from planner.checks.citations import supporting, unproved
-from planner.checks.claims import agree, claims, holds, only_repeats
+from planner.checks.claims import agree, claims, holds, name_in, only_repeats
 from planner.checks.grounding import unsupported
 from planner.events import PassagesGathered
 from planner.passage import Passage
@@ -318,3 +318,16 @@ def test_a_count_is_not_proved_by_a_line_of_that_number(answer: str, loose: list
     gathered = PassagesGathered(iteration=0, query="", passages=passages)
     state = RunState(iterations=[Iteration(0, 0, "read", "", gathered=gathered)])
     assert unproved(state, answer) == loose
+
+
+@pytest.mark.parametrize(
+    ("answer", "name"),
+    [
+        ("`pull_rope` calls it, in Dock.", "pull_rope"),
+        ("Ferry does it.", "Ferry"),
+        ("It is loaded.", "It is loaded"),
+        ("RAISE ends the run, SKIP goes on, and that is how the gate of the lock is used.", None),
+    ],
+)
+def test_what_another_question_can_ask_about(answer: str, name: str | None) -> None:
+    assert name_in(answer, "What does it?") == name

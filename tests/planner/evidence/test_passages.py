@@ -7,15 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.evidence.file_text import MAX_LINE, MAX_PROSE, MAX_WORD, file_text
 from planner.evidence.passages import (
-    MAX_LINE,
     MAX_NESTED,
-    MAX_PROSE,
     MAX_UNIT,
-    MAX_WORD,
     _chunks,
     around,
-    file_text,
     of_file,
 )
 from planner.passage import Passage
@@ -390,3 +387,21 @@ def test_a_fence_within_a_longer_one_does_not_end_it() -> None:
     text = f"# T\n\n{inner}\n\n```\n# c1\n```python\n# c2\n```\n# Real\nx"
     found = of_file("a.md", text)
     assert [each.text.splitlines()[0] for each in found] == ["# T", "# Real"]
+
+
+@pytest.mark.parametrize(
+    ("path", "mark", "before"),
+    [
+        ("dock.js", "`", "  const plain = ['`', \"`\", /`/]\n  // it`s\n"),
+        ("dock.py", '"""', "  plain = '`'\n"),
+    ],
+)
+def test_a_text_of_several_lines_ends_no_unit_around_it(path: str, mark: str, before: str) -> None:
+    """One that is quoted or in a comment begins no text, and nor does one without an end."""
+    body = "\n".join(f"    step_{number} = tie({number})" for number in range(12))
+    methods = "\n\n".join(f"  def moor_{number}():\n{body}" for number in range(3))
+    text = f"{mark}Use it so:\n- load\n- cross{mark}"
+    dock = f"class Dock\n{before}  def help():\n    say({text})\n\n{methods}\n  cost = {mark}5\n"
+    _, *units = of_file(path, dock)
+    assert [each.heading.splitlines()[0] for each in units] == ["class Dock"] * len(units)
+    assert "  def moor_2():" in units[-1].text

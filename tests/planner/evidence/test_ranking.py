@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.evidence.definitions import defined
 from planner.evidence.passages import of_file
-from planner.evidence.ranking import defined, ranked
+from planner.evidence.ranking import ranked
 from planner.passage import Passage
 
 
