@@ -158,11 +158,11 @@ class Gatherer:
         else:
             searched, passages = await self.files.passages(question, more)
             alike = await self._alike(passages, question, more)
-        outlines = await self.outlines.passages(passages, question)
+        other_words = _without(question, paths_said(question) if named else ())
+        outlines = await self.outlines.passages(passages, other_words)
         if self._long and searched:
-            for path in named:
-                outlines += of_file_named(passages, path, question)
-            outlines += named_alike(passages, question, searched.tool)
+            of_files = [each for path in named for each in of_file_named(passages, path, question)]
+            outlines += of_files or named_alike(passages, other_words, searched.tool)
         return searched, _Candidates(question, more, alike, passages, documented, outlines, afresh)
 
     async def text(self, path: str) -> str | None:
@@ -357,6 +357,12 @@ class Gatherer:
     @property
     def _long(self) -> bool:
         return self.state.wants == "long answer"
+
+
+def _without(text: str, parts: Iterable[str]) -> str:
+    for part in parts:
+        text = text.replace(part, " ")
+    return text
 
 
 def _unread(found: Iterable[Hit], read: Sequence[Passage]) -> list[Passage]:

@@ -23,6 +23,7 @@ from planner.checks.grounding import (
 from planner.checks.lenient import CUT, has_block, items_in, only, text_of
 from planner.events import BriefMade
 from planner.evidence.answers import details
+from planner.evidence.overviews import lists_all
 from planner.evidence.selection import grouped, likeliest
 from planner.passage import Passage
 from planner.protocol import IT, Answer, Conclude, Wants
@@ -153,22 +154,22 @@ class Reader:
 
     async def overview(self, passages: Sequence[Passage]) -> Conclude | None:
         """A long answer: one from the first passages, and then the facts that the others add, a few
-        passages at a time; code leaves out what no passage holds. It is certain once all of it is
-        held, others add nothing, and a second reading in a few words says nothing else. None
-        otherwise; without facts where it is short enough to be read a second time like any short
-        one."""
+        passages at a time, unless it has all that one of the first ones lists; code leaves out what
+        no passage holds. It is certain once all of it is held, others add nothing, and a second
+        reading in a few words says nothing else. None otherwise; without facts where it is short
+        enough to be read a second time like any short one."""
         groups = grouped(passages, FACTS_CHARACTERS)
         likeliest_group = groups[0]
         held = self.best.unsure != MAY_LACK  # what was said of other passages before
         if not self.facts:
             lines = await self.asker.overview(groups.pop(0))
             said = text_of(lines)
-            if said and self.is_short(said):
-                self.lead, self.shortened = " ".join(items_in(said)), True
-                return None
-            if said and not self.stands(said):  # it is long and says nothing
+            short = self.is_short(said)
+            if said and (short or not self.stands(said)):  # or it is long and says nothing
+                self.lead = " ".join(items_in(said)) if short else None
                 self.shortened = True
                 return None
+            groups = [] if any(lists_all(said, each) for each in likeliest_group) else groups
             kept = only(lines, lambda each: mostly_held(self.state, each, said))
             held = bool(lines) and kept == lines
             told = text_of(kept)

@@ -152,10 +152,14 @@ def text_of(lines: Sequence[list[str]]) -> str:
 
 
 def whole(text: str, longest: int, mark: str = "") -> str:
-    """A text; if it was cut off at its `longest`, up to its last whole sentence, with a mark."""
+    """A text; if it was cut off at its `longest`, up to its last whole sentence or, where it has
+    only one, without the last word, with a mark."""
     if len(text) < longest:
         return text
-    return f"{text_of(without_last(sentences_in(text)))} {mark}".rstrip()
+    lines = sentences_in(text)
+    kept = without_last(lines)
+    said = text_of(kept) if kept != lines else text.rpartition(" ")[0].rstrip(",;") or text
+    return f"{said} {mark}".rstrip()
 
 
 def cut_off(text: str) -> str | None:

@@ -2,12 +2,13 @@
 definitions that are named alike."""
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 
 from planner.evidence.definitions import KINDS, defined, defined_name, indentation, is_local
 from planner.evidence.ranking import weight
 from planner.evidence.selection import as_fit, names_inside, size
-from planner.evidence.words import parts_of, tokens, words
+from planner.evidence.words import is_name, parts_of, tokens, words
 from planner.passage import Passage
 
 MIN_ALIKE = 3
@@ -17,7 +18,8 @@ MAX_SHORT = 1500
 """Characters of a file that is shown as a whole."""
 MAX_OVERVIEW = 1000
 """Characters of the names in a file, each with those within it."""
-_OF_A_KIND = re.compile(rf"\s*(?:\w+ )*?{KINDS}")
+_NAMES = re.compile(r"\w+(?:, \w+)+")
+_CLASS = re.compile(rf"\s*(?:\w+ )*?{KINDS}")
 
 
 def of_file_named(passages: Sequence[Passage], path: str, question: str) -> list[Passage]:
@@ -40,30 +42,43 @@ def of_file_named(passages: Sequence[Passage], path: str, question: str) -> list
 
 
 def named_alike(passages: Sequence[Passage], question: str, tool: str) -> list[Passage]:
-    """A passage with the names of the definitions that share the most words of the question, or
-    whose classes are made of something that does: `class Gone(HttpError)` for "all HTTP errors".
-    None where only a few share any, or many. `tool`: what found the passages."""
-    asked = {*words(question)}
-    said: dict[str, set[str]] = {}
+    """A passage with the names of the classes, or else of other definitions, that share the most
+    words of the question, such as `class Gone(HttpError)` for "all HTTP errors", or are made of
+    what it names; with the classes that are made of these. None where only a few share any, or
+    many. `tool`: what found them."""
+    names = {*filter(is_name, tokens(question))}
+    asked = {*names, *(word for each in {*tokens(question)} - names for word in words(each))}
+    said: dict[tuple[bool, str], set[str]] = defaultdict(set)
+    made_of: dict[str, set[str]] = defaultdict(set)
     for passage in passages:
         if weight(passage.source, asked) == 1:
             for line in _outermost(passage):
-                name = defined_name(line)
+                name, is_class = defined_name(line), _CLASS.match(line) is not None
                 if name and not is_local(passage, line):
-                    own = words(line[line.index(name) :]) if _OF_A_KIND.match(line) else ()
-                    said.setdefault(name, asked & {*own, *parts_of(name)})
-    groups = [
-        (key, sorted(name for name, own in said.items() if key <= own))
-        for key in {frozenset(own) for own in said.values() if own}
-    ]
-    groups = [group for group in groups if MIN_ALIKE <= len(group[1]) <= MAX_ALIKE]
+                    said[is_class, name] |= asked & {*parts_of(name)}
+                    if is_class:
+                        behind = line[line.index(name) + len(name) :]
+                        made_of[name] |= {*tokens(behind)}
+                        said[is_class, name] |= asked & {*words(behind), *tokens(behind)}
+    groups: list[tuple[frozenset[str], bool, list[str]]] = []
+    for are_classes, key in {(is_class, frozenset(own)) for (is_class, _), own in said.items()}:
+        alike = {name for (kind, name), own in said.items() if kind == are_classes and key <= own}
+        while are_classes and (more := {each for each in made_of if made_of[each] & alike} - alike):
+            alike |= more
+        if key and MIN_ALIKE <= len(alike) <= MAX_ALIKE:
+            groups.append((key, are_classes, sorted(alike)))
     if not groups:
         return []
-    key, names = max(groups, key=lambda group: (len(group[0]), len(group[1]), group[1]))
-    shared = " ".join(token for token in tokens(question) if key & {*words(token)})
-    told = f"{len(names)} definitions named alike"
-    source, text = f"{tool} {shared}", ", ".join(names)
-    return [Passage(source=source, first=1, last=1, text=text, relation=told)]
+    key, _, best = max(groups, key=lambda each: (len(each[0]), each[1], len(each[2]), each[2]))
+    shared = " ".join(token for token in tokens(question) if key & {token, *words(token)})
+    source, about = f"{tool} {shared}", f"{len(best)} definitions for {shared}"
+    return [Passage(source=source, first=1, last=1, text=", ".join(best), relation=about)]
+
+
+def lists_all(answer: str, passage: Passage) -> bool:
+    """Whether an answer has all that a passage lists, which is nothing but names."""
+    plain = _NAMES.fullmatch(passage.text) is not None
+    return plain and {*tokens(passage.text)} <= {*tokens(answer)}
 
 
 def _outermost(passage: Passage) -> list[str]:

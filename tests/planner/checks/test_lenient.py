@@ -92,7 +92,8 @@ def test_a_sentence_that_was_copied_up_to_the_end_of_a_line_has_its_rest(
 def test_a_text_that_was_cut_off_ends_with_its_last_whole_sentence() -> None:
     assert whole("It is 5. The limit is", 21) == "It is 5."
     assert whole("It is 5. The limit is", 22) == "It is 5. The limit is"
-    assert whole("The limit is", 12) == "The limit is"
+    assert whole("The limits are five, si", 23) == "The limits are five"
+    assert whole("limits", 6) == "limits"
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,15 @@
 
 import pytest
 
-from planner.evidence.overviews import MAX_ALIKE, named_alike
+from planner.evidence.overviews import MAX_ALIKE, lists_all, named_alike, of_file_named
 from planner.evidence.passages import of_file
+from planner.prompts.texts import passage
 
 ERRORS = "".join(
     f"class {name}(HttpError):\n    status = {status}\n\n\n"
     for name, status in (("Gone", 410), ("Conflict", 409), ("NotFound", 404))
 )
+BODY = "\n".join(f"        step_{n} = tie({n})  # to the quay of the lock" for n in range(12))
 BESIDE = "class Gate:\n    pass\n\n\ndef open_gate(error):\n    http_error = error\n"
 GO = "func NewHttpGate() {\n}\n\nfunc HttpGate() {\n}\n\nfunc OldHttpGate() {\n}\n"
 
@@ -19,6 +21,8 @@ GO = "func NewHttpGate() {\n}\n\nfunc HttpGate() {\n}\n\nfunc OldHttpGate() {\n}
         ("errors.py", ERRORS + BESIDE, "list all HTTP errors", "Conflict, Gone, NotFound"),
         ("gates.go", GO, "¿Qué gates de http hay?", "HttpGate, NewHttpGate, OldHttpGate"),
         ("errors.py", ERRORS + BESIDE, "which gates are there?", None),
+        ("errors.py", ERRORS, "what is made of HttpError?", "Conflict, Gone, NotFound"),
+        ("gates.go", GO, "Explain OpenHttpGate", None),
         ("tests/test_errors.py", ERRORS, "list all HTTP errors", None),
         ("many.go", "".join(f"func Gate{n}() {{\n}}\n" for n in range(50)), "which gates?", None),
     ],
@@ -33,4 +37,25 @@ def test_what_shares_most_words_with_a_request_is_listed(
 
 def test_the_list_says_what_it_was_looked_for() -> None:
     (found,) = named_alike(of_file("errors.py", ERRORS), "list all HTTP errors", "search")
-    assert (found.place, found.relation) == ("search HTTP errors:1", "3 definitions named alike")
+    assert found.place == "search HTTP errors:1"
+    assert found.relation == "3 definitions for HTTP errors"
+    assert lists_all("There are Gone, NotFound, and Conflict.", found)
+    assert not lists_all("There are Gone and NotFound.", found)
+
+
+def test_classes_come_before_functions_and_with_those_made_of_them() -> None:
+    checks = "".join(f"def check_http_{number}():\n    pass\n\n\n" for number in range(9))
+    late = "class Late(Gone):\n    pass\n\n\nclass Gone(Exception):\n    pass\n"
+    passages = [*of_file("checks.py", checks + late), *of_file("errors.py", ERRORS)]
+    (found,) = named_alike(passages, "list all HTTP errors", "search")
+    assert found.text == "Conflict, Gone, Late, NotFound"
+
+
+def test_a_file_that_is_named_is_told_by_its_names() -> None:
+    body = "".join(f"    def open_{n}(self):\n{BODY}\n" for n in range(3))
+    text = f"class Gate:\n{body}\n\ndef close():\n{BODY}\n"
+    (found,) = of_file_named(of_file("src/gates.py", text), "src/gates.py", "Summarise gates.py")
+    assert passage(found) == (
+        "src/gates.py:1 (the names in src/gates.py)\nGate: open_0, open_1, open_2\nclose"
+    )
+    assert of_file_named(of_file("errors.py", ERRORS), "errors.py", "Summarise errors.py") == []
