@@ -154,8 +154,8 @@ class Reader:
 
     async def overview(self, passages: Sequence[Passage]) -> Conclude | None:
         """A long answer: one from the first passages, and then the facts that the others add, a few
-        passages at a time, unless it has all that one of the first ones lists; code leaves out what
-        no passage holds. It is certain once all of it is held, others add nothing, and a second
+        passages at a time, unless it has what one of the first ones lists; code leaves out what no
+        passage holds. It is certain once all of it is held, others add nothing, and a second
         reading in a few words says nothing else. None otherwise; without facts where it is short
         enough to be read a second time like any short one."""
         groups = grouped(passages, FACTS_CHARACTERS)
@@ -166,12 +166,12 @@ class Reader:
             said = text_of(lines)
             short = self.is_short(said)
             if said and (short or not self.stands(said)):  # or it is long and says nothing
-                self.lead = " ".join(items_in(said)) if short else None
-                self.shortened = True
+                self.lead, self.shortened = " ".join(items_in(said)) if short else None, True
                 return None
-            groups = [] if any(lists_all(said, each) for each in likeliest_group) else groups
+            listed = any(lists_all(said, each) for each in likeliest_group)
+            groups = [] if listed else groups
             kept = only(lines, lambda each: mostly_held(self.state, each, said))
-            held = bool(lines) and kept == lines
+            held = bool(lines) and kept == lines and not listed
             told = text_of(kept)
             self.facts = [told] if told.strip(CUT) else []
         added, all_read = await self.add_facts(groups)
