@@ -26,7 +26,7 @@ from planner.evidence.definitions import lines_with
 from planner.evidence.file_text import file_text
 from planner.evidence.hits import Hit
 from planner.evidence.listing import is_path_of, paths_said
-from planner.evidence.overviews import named_alike, of_file_named
+from planner.evidence.overviews import members_said, named_alike, of_file_named
 from planner.evidence.passages import of_file
 from planner.evidence.ranking import NOT_COMPARED, Alike, named_in, ranked, undefined
 from planner.evidence.search_terms import MAX_TERMS, absent, in_any_case, searches, spelled_out
@@ -161,8 +161,12 @@ class Gatherer:
         other_words = _without(question, paths_said(question) if named else ())
         outlines = await self.outlines.passages(passages, other_words)
         if self._long and searched:
-            of_files = [each for path in named for each in of_file_named(passages, path, question)]
-            outlines += of_files or named_alike(passages, other_words, searched.tool)
+            tool = searched.tool
+            outlines += (
+                [each for path in named for each in of_file_named(passages, path, question, tool)]
+                or members_said(passages, question, tool)
+                or named_alike(passages, other_words, tool)
+            )
         return searched, _Candidates(question, more, alike, passages, documented, outlines, afresh)
 
     async def text(self, path: str) -> str | None:

@@ -3,10 +3,10 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from planner.evidence.definitions import defined_name
+from planner.evidence.definitions import CLASS, defined_name
 from planner.evidence.file_text import is_generated
 from planner.evidence.hits import Hit, as_passages
-from planner.evidence.ranking import ranked, weight
+from planner.evidence.ranking import in_words, ranked, weight
 from planner.evidence.words import tokens
 
 REGION = 30
@@ -49,7 +49,9 @@ def best_files(found: Sequence[Hit], question: str, more: Sequence[str]) -> list
     written = (hit for hit in found if hit.path not in generated | copies)
     source = [hit for hit in written if weight(hit.path, asked) == 1]
     defining: dict[str, set[str]] = defaultdict(set)
-    for path, name, _ in _definitions(source, asked):
+    spoken = in_words(question)
+    classes = filter(None, (defined_name(hit.text) for hit in source if CLASS.match(hit.text)))
+    for path, name, _ in _definitions(source, {*asked, *filter(spoken, classes)}):
         defining[name].add(path)
     telling = {name for name, paths in defining.items() if len(paths) <= MAX_DEFINING_FILES}
     files = [*defining_files(source, telling), *(place.source for place in best)]

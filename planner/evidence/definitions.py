@@ -48,9 +48,11 @@ _DO = re.compile(r"(?<=[\w\]?!])\s+do$")
 """What opens a body in Ruby and Elixir, as `{` does elsewhere."""
 _SIGNED = re.compile(r"\s*(?:[{,] *|@\w+ )?([a-z_][\w']*)(?:,[\w', ]+)?\s+::\s+(?=[A-Z([]|.*->)")
 """A name and its type, as in Haskell."""
-KINDS = r"(?:class|struct|enum|union|interface|namespace|object|trait)\b"
-_KIND = re.compile(rf"\s*(?:\w+ )*?{KINDS} (?!{KINDS})([^\W\d]\w*)(?=[<&]|\s*[:{{]|\s+final\b)")
+_KINDS = r"(?:class|struct|enum|union|interface|namespace|object|trait)\b"
+_KIND = re.compile(rf"\s*(?:\w+ )*?{_KINDS} (?!{_KINDS})([^\W\d]\w*)(?=[<&]|\s*[:{{]|\s+final\b)")
 """What has a body, and its name: `enum class level {`, `class buffer final : public base {`."""
+CLASS = re.compile(rf"\s*(?:\w+(?:\(\w+\))? )*?{_KINDS}")
+"""How a line begins that defines one of these."""
 _BODY = re.compile(r"\s\{(?!\{)")
 _ASSIGNED = re.compile(r"\s*=(?![=>])")
 _METHOD = re.compile(r"\((?:[^()]|\([^()]*\))*\)(?:\s*:\s.*|(?:(?!->)[^()=])*)\{$")
@@ -152,7 +154,7 @@ def defined_in(line: str) -> tuple[str, int] | None:
             break
         if _is_defined(before, after.lstrip(), behind) and (after.strip() or _ends(before, name)):
             return name, position
-        if opens and behind and not (after.startswith("&") or re.fullmatch(KINDS, name)):
+        if opens and behind and not (after.startswith("&") or re.fullmatch(_KINDS, name)):
             opening.append((name, position))
     return next((each for each in opening if not each[0].islower()), next(iter(opening), None))
 

@@ -3,12 +3,13 @@ definitions that are named alike."""
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from planner.evidence.definitions import KINDS, defined, defined_name, indentation, is_local
-from planner.evidence.ranking import weight
+from planner.evidence.definitions import CLASS, defined, defined_name, indentation, is_local
+from planner.evidence.ranking import in_words, weight
 from planner.evidence.selection import as_fit, names_inside, size
-from planner.evidence.words import is_name, parts_of, tokens, words
+from planner.evidence.words import SHORT, is_name, long_words, parts_of, tokens, words
 from planner.passage import Passage
 
 MIN_ALIKE = 3
@@ -18,15 +19,19 @@ MAX_SHORT = 1500
 """Characters of a file that is shown as a whole."""
 MAX_OVERVIEW = 1000
 """Characters of the names in a file, each with those within it."""
+MAX_SAID = 2
+"""Enums of which the names are told."""
+_ENUM = re.compile(r"\benum\b", re.IGNORECASE)
 LISTED_SHARE = 0.8
 """The share of names that an answer has which lists them."""
 _NAMES = re.compile(r"\w+(?:, \w+)+")
-_CLASS = re.compile(rf"\s*(?:\w+ )*?{KINDS}")
 
 
-def of_file_named(passages: Sequence[Passage], path: str, question: str) -> list[Passage]:
+def of_file_named(
+    passages: Sequence[Passage], path: str, question: str, tool: str
+) -> list[Passage]:
     """A passage with the names that a file defines, and those within them; none for a short file,
-    or one that defines next to nothing."""
+    or one that defines nothing. `tool`: what read or found it, as for the others."""
     asked = {*words(question)}
     own = [each for each in passages if each.source == path]
     if size(own) <= MAX_SHORT:
@@ -39,42 +44,92 @@ def of_file_named(passages: Sequence[Passage], path: str, question: str) -> list
     text = "\n".join(told)
     if len(text) > MAX_OVERVIEW:
         text = as_fit(told, asked)
-    about = f"the names in {path}"
-    return [Passage(source=path, first=1, last=1, text=text, relation=about)] if text else []
+    return [_listed(f"{tool} {path}", f"the names in {path}", text)] if text else []
 
 
 def named_alike(passages: Sequence[Passage], question: str, tool: str) -> list[Passage]:
     """A passage with the names of the classes, or else of other definitions, that share the most
     words of the question, such as `class Gone(HttpError)` for "all HTTP errors", or are made of
     what it names; with the classes that are made of these. None where only a few share any, or
-    many. `tool`: what found them."""
+    many."""
     names = {*filter(is_name, tokens(question))}
-    asked = {*names, *(word for each in {*tokens(question)} - names for word in words(each))}
-    said: dict[tuple[bool, str], set[str]] = defaultdict(set)
-    made_of: dict[str, set[str]] = defaultdict(set)
-    for passage in passages:
-        if weight(passage.source, asked) == 1:
-            for line in _outermost(passage):
-                name, is_class = defined_name(line), _CLASS.match(line) is not None
-                if name and not is_local(passage, line):
-                    said[is_class, name] |= asked & {*parts_of(name)}
-                    if is_class:
-                        behind = line[line.index(name) + len(name) :]
-                        made_of[name] |= {*tokens(behind)}
-                        said[is_class, name] |= asked & {*words(behind), *tokens(behind)}
-    groups: list[tuple[frozenset[str], bool, list[str]]] = []
-    for are_classes, key in {(is_class, frozenset(own)) for (is_class, _), own in said.items()}:
-        alike = {name for (kind, name), own in said.items() if kind == are_classes and key <= own}
-        while are_classes and (more := {each for each in made_of if made_of[each] & alike} - alike):
-            alike |= more
-        if key and MIN_ALIKE <= len(alike) <= MAX_ALIKE:
-            groups.append((key, are_classes, sorted(alike)))
-    if not groups:
+    plain = {*tokens(question)} - names
+    asked = names.union(*(long_words(each, SHORT) for each in plain))
+    found = _Definitions(passages, asked)
+    if not (groups := list(found.groups())):
         return []
-    key, _, best = max(groups, key=lambda each: (len(each[0]), each[1], len(each[2]), each[2]))
-    shared = " ".join(token for token in tokens(question) if key & {token, *words(token)})
-    source, about = f"{tool} {shared}", f"{len(best)} definitions for {shared}"
-    return [Passage(source=source, first=1, last=1, text=", ".join(best), relation=about)]
+    most = max(groups, key=_Group.rank)
+    shared = " ".join(each for each in tokens(question) if most.shared & {each, *words(each)})
+    about = f"{len(most.names)} definitions for {shared}"
+    return [_listed(f"{tool} {shared}", about, ", ".join(most.names))]
+
+
+class _Group(NamedTuple):
+    names: list[str]
+    classes: bool
+    shared: frozenset[str]
+    """What they have in common with what is asked for."""
+
+    def rank(self) -> tuple[int, bool, int, list[str], list[str]]:
+        return len(self.shared), self.classes, len(self.names), self.names, sorted(self.shared)
+
+
+class _Definitions:
+    """What passages define outside of functions."""
+
+    def __init__(self, passages: Sequence[Passage], asked: set[str]) -> None:
+        self.said: dict[tuple[bool, str], set[str]] = defaultdict(set)
+        """Whether it is a class, its name, and what it has of what is asked for."""
+        self.made_of: dict[str, set[str]] = defaultdict(set)
+        """What stands behind the name of each class."""
+        for passage in passages:
+            if weight(passage.source, asked) == 1:
+                for line in _outermost(passage):
+                    name = defined_name(line)
+                    if name and not is_local(passage, line):
+                        self._add(name, line, asked)
+
+    def _add(self, name: str, line: str, asked: set[str]) -> None:
+        is_class = CLASS.match(line) is not None
+        self.said[is_class, name] |= asked & {*parts_of(name)}
+        if is_class:
+            behind = line.partition(name)[2]
+            self.made_of[name] |= {*tokens(behind)}
+            self.said[is_class, name] |= asked & {*words(behind), *tokens(behind)}
+
+    def groups(self) -> Iterator[_Group]:
+        for classes, shared in {(kind, frozenset(own)) for (kind, _), own in self.said.items()}:
+            of_kind = ((name, own) for (kind, name), own in self.said.items() if kind == classes)
+            names = {name for name, own in of_kind if shared <= own}
+            if classes:
+                names = self._with_subclasses(names)
+            if shared and MIN_ALIKE <= len(names) <= MAX_ALIKE:
+                yield _Group(sorted(names), classes, shared)
+
+    def _with_subclasses(self, names: set[str]) -> set[str]:
+        while more := {each for each, bases in self.made_of.items() if bases & names} - names:
+            names = names | more
+        return names
+
+
+def _listed(source: str, relation: str, text: str) -> Passage:
+    return Passage(source=source, first=1, last=text.count("\n") + 1, text=text, relation=relation)
+
+
+def members_said(passages: Sequence[Passage], question: str, tool: str) -> list[Passage]:
+    """For each enum that the question names in words, such as `enum Colour` for "which colours are
+    there?", a passage with the names in it."""
+    asked, spoken = {*words(question)}, in_words(question)
+    found: list[Passage] = []
+    for passage in passages:
+        line = next(filter(_ENUM.search, _outermost(passage)), "")
+        name = defined_name(line) if weight(passage.source, asked) == 1 else None
+        if name and spoken(name) and not is_local(passage, line):
+            names = [each for each, called in names_inside(passages, passage) if not called]
+            if len(names) >= MIN_ALIKE:
+                about = f"{len(names)} names in {name} of {passage.source}"
+                found.append(_listed(f"{tool} {name}", about, as_fit(names, asked)))
+    return found[:MAX_SAID]
 
 
 def lists_all(answer: str, passage: Passage) -> bool:

@@ -99,7 +99,7 @@ def ranked(
             continue
         if names & {*tokens(passage.text), *tokens(passage.heading)}:
             score *= NAMED_LIFT
-        if any(map(spoken, defined(passage))):
+        if any(is_name(name) and spoken(name) for name in defined(passage)):
             score *= NAMED_LIFT
         if any(is_path_of(file, passage.source) for file in files):
             score *= NAMED_LIFT
@@ -129,7 +129,7 @@ def named_in(passages: Sequence[Passage], query: str) -> set[str]:
 def in_words(query: str) -> Callable[[str], bool]:
     """Whether a query has a name as words in a row: "max retries" for `maxRetries`."""
     said = " ".join(["", *(word for token in tokens(query) for word in parts_of(token)), ""])
-    return lambda name: is_name(name) and f" {' '.join(parts_of(name))} " in said
+    return lambda name: f" {' '.join(parts_of(name))} " in said
 
 
 def followed(passages: Sequence[Passage], top: Sequence[Passage]) -> list[tuple[Passage, str]]:

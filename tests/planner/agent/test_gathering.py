@@ -11,6 +11,7 @@ from in_memory import LIST, READ, SEARCH, DictionaryPool, Fast, Ran, Unconstrain
 from replies import found, nowhere, plan, second, words
 
 from planner.agent.gathering import MAX_COMPARED, MAX_COMPARED_CHARS, MAX_FILES
+from planner.agent.reading import MAY_LACK
 from planner.checks.citations import evidence
 from planner.evidence.best_files import MIN_COPIED
 from planner.evidence.hits import Hit, as_passages, of_search
@@ -494,6 +495,38 @@ async def test_the_members_of_what_a_question_names_are_counted() -> None:
     members = "find_symbol Ferry:1-2 (members of Ferry)\nFerry, Class\n  Method (2): load, cross"
     assert members in ran.asked[0].last
     assert "(defines Ferry, 2 functions in it: load, cross)" in ran.asked[0].last
+
+
+GATES = "".join(f"class {name}Gate(Gate):\n    width = {n}\n\n\n" for n, name in enumerate("ABC"))
+
+
+async def test_a_long_answer_that_has_what_is_listed_is_not_read_on() -> None:
+    pool = DictionaryPool(
+        {"src/gates.py": GATES, **{f"src/ferry_{n}.py": FERRY for n in range(4)}},
+        specs=[SEARCH, READ_WHOLE, LIST],
+    )
+    said = "The gates of the harbour are AGate, BGate and CGate, each with its own width."
+    ran = await planned(
+        *(Fast({"search": ["gates", "ferry"], "wants": "long answer"}), Unconstrained(said)),
+        pool=pool,
+        prompt="list all gates of the ferry",
+    )
+    assert "search gates:1 (3 definitions for gates)\nAGate, BGate, CGate" in ran.asked[0].last
+    assert (ran.state.answer, ran.state.reason) == (said, MAY_LACK)
+
+
+async def test_a_file_that_a_request_names_is_shown_by_its_names() -> None:
+    text = f"{FERRY}\n\n{FERRY.replace('Ferry', 'Heron')}"
+    pool = DictionaryPool({"src/ferry.py": text}, specs=[SEARCH, READ_WHOLE, LIST])
+    rows = ", ".join(f"self.row_{n} is {n}" for n in range(12))
+    said = Unconstrained(f"The class Ferry has load and cross.\nOf the deck, {rows}.")
+    ran = await planned(
+        *(Fast({"search": ["ferry"], "wants": "long answer"}), said, second("It has load.")),
+        pool=pool,
+        prompt="Summarise src/ferry.py",
+    )
+    names = "(the names in src/ferry.py)\nFerry: load, cross\nHeron: load, cross"
+    assert f"search src/ferry.py:1-2 {names}" in ran.asked[0].last
 
 
 async def test_an_upstream_that_does_not_know_a_symbol_is_passed_over() -> None:

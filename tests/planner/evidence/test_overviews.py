@@ -2,7 +2,13 @@
 
 import pytest
 
-from planner.evidence.overviews import MAX_ALIKE, lists_all, named_alike, of_file_named
+from planner.evidence.overviews import (
+    MAX_ALIKE,
+    lists_all,
+    members_said,
+    named_alike,
+    of_file_named,
+)
 from planner.evidence.passages import of_file
 from planner.prompts.texts import passage
 
@@ -11,6 +17,7 @@ ERRORS = "".join(
     for name, status in (("Gone", 410), ("Conflict", 409), ("NotFound", 404))
 )
 BODY = "\n".join(f"        step_{n} = tie({n})  # to the quay of the lock" for n in range(12))
+GATES = "src/gates.py"
 BESIDE = "class Gate:\n    pass\n\n\ndef open_gate(error):\n    http_error = error\n"
 GO = "func NewHttpGate() {\n}\n\nfunc HttpGate() {\n}\n\nfunc OldHttpGate() {\n}\n"
 
@@ -54,8 +61,28 @@ def test_classes_come_before_functions_and_with_those_made_of_them() -> None:
 def test_a_file_that_is_named_is_told_by_its_names() -> None:
     body = "".join(f"    def open_{n}(self):\n{BODY}\n" for n in range(3))
     text = f"class Gate:\n{body}\n\ndef close():\n{BODY}\n"
-    (found,) = of_file_named(of_file("src/gates.py", text), "src/gates.py", "Summarise gates.py")
-    assert passage(found) == (
-        "src/gates.py:1 (the names in src/gates.py)\nGate: open_0, open_1, open_2\nclose"
+    (found,) = of_file_named(
+        of_file("src/gates.py", text), "src/gates.py", "Summarise gates.py", "read"
     )
-    assert of_file_named(of_file("errors.py", ERRORS), "errors.py", "Summarise errors.py") == []
+    assert passage(found) == (
+        "read src/gates.py:1-2 (the names in src/gates.py)\nGate: open_0, open_1, open_2\nclose"
+    )
+    assert (
+        of_file_named(of_file("errors.py", ERRORS), "errors.py", "Summarise errors.py", "read")
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("gate.rs", "pub(crate) enum GateState {\n    Open,\n    Shut,\n    Stuck(u8),\n}\n"),
+        ("gate.py", "class GateState(Enum):\n    Open = 1\n    Shut = 2\n    Stuck = 3\n"),
+    ],
+)
+def test_the_names_in_an_enum_that_is_said_in_words_are_told(path: str, text: str) -> None:
+    (found,) = members_said(of_file(path, text), "¿Qué gate states hay?", "search")
+    assert (
+        passage(found) == f"search GateState:1 (3 names in GateState of {path})\nOpen, Shut, Stuck"
+    )
+    assert members_said(of_file(path, text), "which gates are there?", "search") == []
