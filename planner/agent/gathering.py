@@ -76,6 +76,7 @@ class _Candidates(NamedTuple):
     passages: Sequence[Passage]
     documented: Sequence[Passage]
     outlines: Sequence[Passage]
+    lists: Sequence[Passage]
     afresh: bool  # whether passages that were shown before are shown again
 
 
@@ -160,14 +161,15 @@ class Gatherer:
             alike = await self._alike(passages, question, more)
         other_words = _without(question, paths_said(question) if named else ())
         outlines = await self.outlines.passages(passages, other_words)
-        if self._long and searched:
-            tool = searched.tool
-            outlines += (
-                [each for path in named for each in of_file_named(passages, path, question, tool)]
-                or members_said(passages, question, tool)
-                or named_alike(passages, other_words, tool)
-            )
-        return searched, _Candidates(question, more, alike, passages, documented, outlines, afresh)
+        tool = searched.tool if searched else ""
+        lists = (
+            [each for path in named for each in of_file_named(passages, path, question, tool)]
+            or members_said(passages, question, tool)
+            or named_alike(passages, other_words, tool)
+        )
+        return searched, _Candidates(
+            question, more, alike, passages, documented, outlines, lists, afresh
+        )
 
     async def text(self, path: str) -> str | None:
         """A file as a whole; None where it cannot be read."""
@@ -335,9 +337,10 @@ class Gatherer:
     def _shown(self, found: "_Candidates", before: Sequence[Passage]) -> list[Passage]:
         """What is shown of the passages: of the documentation and of the project, without those
         that stand in the prompt already (`before`), unless they are to be read afresh."""
-        question, more, alike, passages, documented, outlines, afresh = found
+        question, more, alike, passages, documented, outlines, lists, afresh = found
         before = [] if afresh else before
-        room = self._room
+        listed = fitting(lists, self._room, before) if self._long and not documented else []
+        room = self._room - size(listed)
         library = ranked(documented, question, " ".join(more))
         library = fitting(library, round(room * DOCUMENTED_SHARE), before)
         introduction = [each for each in passages if each.source.endswith(INTRODUCTION)]
@@ -351,7 +354,8 @@ class Gatherer:
             own = [with_uses(each, passages, names) for each in own]
         shown = [*library, *own]
         shown[1:1] = inside  # near the first, and not before it
-        return [*shown, *fitting(introduction, room - size(shown), [*before, *shown])]
+        introduced = fitting(introduction, room - size(shown), [*before, *shown])
+        return [*listed, *shown, *introduced]
 
     @property
     def _room(self) -> int:

@@ -19,7 +19,7 @@ from planner.evidence.file_text import split_lines
 from planner.grammar import Schema, reaches_bound, unbounded
 from planner.passage import Passage
 from planner.prompts import questions
-from planner.prompts.texts import as_it_was, catalogue, fill, template, without_notes
+from planner.prompts.texts import as_it_was, catalogue, fill, template, without_heads, without_notes
 from planner.protocol import (
     Answer,
     Brief,
@@ -105,7 +105,7 @@ class Asker:
         reply = await self.calls.chat("overview", question, None, OVERVIEW_TOKENS)
         if replies.copies(reply.text, question):
             return [[each] for each in await self.facts(passages)]
-        said = lenient.sentences_in(lenient.prose_in(reply.text))
+        said = lenient.sentences_in(without_heads(lenient.prose_in(reply.text), passages))
         lines = [[_completed(each, passages) for each in line] for line in said]
         if reply.finish == "stop":
             return lines
@@ -124,7 +124,7 @@ class Asker:
         reply = await self.calls.chat("facts", question, None, FACTS_TOKENS)
         if replies.copies(reply.text, question):
             return []
-        items = lenient.items_in(lenient.prose_in(reply.text))
+        items = lenient.items_in(without_heads(lenient.prose_in(reply.text), passages))
         if reply.finish != "stop":
             items = items[:-1] or [f"{each} {lenient.CUT}" for each in items]
         return [_completed(each, passages) for each in items]

@@ -31,8 +31,8 @@ MIN_REPEATED = 160
 """Characters: a list or a comparison may have long phrases in common."""
 MIN_COPIED = 100
 """Characters: a reply may begin with a place and what a line there says."""
-_PLACE = re.compile(r"[-*\s]*(?=\S+:\d+(?:-\d+)?\s)")
-"""What may stand before the place that a passage begins with."""
+_PLACE = re.compile(r"^[-*\s]*(\S+:\d+(?:-\d+)?)(?!\S)", re.MULTILINE)
+"""The place that a passage begins with."""
 _PYTHON = {"None": "null", "True": "true", "False": "false"}
 _NULL = ("null", "none")
 _EXPLAINED = re.compile(r"[`'\"*.)]*(?:\Z|\s*[(:;\n—–]|\s-\s)")
@@ -65,10 +65,12 @@ def repeats_itself(text: str) -> bool:
 
 
 def copies(text: str, prompt: str) -> bool:
-    """Whether a text begins with a passage of the prompt, its place and its lines, as a small model
-    does that goes on with all of them."""
-    place = _PLACE.match(text)
-    begins = " ".join(text[place.end() :].split())[:MIN_COPIED] if place else ""
+    """Whether a text begins with passages of the prompt, their places and their lines, as a small
+    model does that goes on with all of them."""
+    places = list(_PLACE.finditer(text))
+    if len(places) < 2 or text[: places[0].start(1)].strip(" -*\n"):
+        return False
+    begins = " ".join(text[places[0].start(1) :].split())[:MIN_COPIED]
     return len(begins) == MIN_COPIED and begins in " ".join(prompt.split())
 
 

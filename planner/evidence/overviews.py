@@ -44,7 +44,7 @@ def of_file_named(
     text = "\n".join(told)
     if len(text) > MAX_OVERVIEW:
         text = as_fit(told, asked)
-    return [_listed(f"{tool} {path}", f"the names in {path}", text)] if text else []
+    return [_listed(f"{tool} {path}", text)] if text else []
 
 
 def named_alike(passages: Sequence[Passage], question: str, tool: str) -> list[Passage]:
@@ -60,8 +60,7 @@ def named_alike(passages: Sequence[Passage], question: str, tool: str) -> list[P
         return []
     most = max(groups, key=_Group.rank)
     shared = " ".join(each for each in tokens(question) if most.shared & {each, *words(each)})
-    about = f"{len(most.names)} definitions for {shared}"
-    return [_listed(f"{tool} {shared}", about, ", ".join(most.names))]
+    return [_listed(f"{tool} {shared}", ", ".join(most.names))]
 
 
 class _Group(NamedTuple):
@@ -112,8 +111,9 @@ class _Definitions:
         return names
 
 
-def _listed(source: str, relation: str, text: str) -> Passage:
-    return Passage(source=source, first=1, last=text.count("\n") + 1, text=text, relation=relation)
+def _listed(source: str, text: str) -> Passage:
+    told, last = f"{len(tokens(text))} names", text.count("\n") + 1
+    return Passage(source=source, first=1, last=last, text=text, relation=told)
 
 
 def members_said(passages: Sequence[Passage], question: str, tool: str) -> list[Passage]:
@@ -127,8 +127,7 @@ def members_said(passages: Sequence[Passage], question: str, tool: str) -> list[
         if name and spoken(name) and not is_local(passage, line):
             names = [each for each, called in names_inside(passages, passage) if not called]
             if len(names) >= MIN_ALIKE:
-                about = f"{len(names)} names in {name} of {passage.source}"
-                found.append(_listed(f"{tool} {name}", about, as_fit(names, asked)))
+                found.append(_listed(f"{tool} {name}", as_fit(names, asked)))
     return found[:MAX_SAID]
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import repeat
 from string import Template
 from typing import Any
 
@@ -137,11 +138,25 @@ def passage(each: Passage) -> str:
     return "\n".join([place, *heading, each.text])
 
 
+_HEAD = re.compile(r":\d+(?:-\d+)? \(")
+
+
 def without_notes(answer: str, passages: Sequence[Passage]) -> str:
     """The answer without the brackets behind passages' places, which small models copy."""
     for note in {re.escape(note) for each in passages if (note := each.relation or each.inside)}:
         answer = re.sub(rf"(:\d+(?:-\d+)?) \({note}[^()\n]*\)", r"\1", answer)
     return answer
+
+
+def without_heads(text: str, passages: Sequence[Passage]) -> str:
+    """The text without lines that are the first one of a passage, or its end, with what code says
+    of it in brackets."""
+    heads = [passage(each).partition("\n")[0] for each in passages if each.relation or each.inside]
+    return "".join(
+        line
+        for line in text.splitlines(keepends=True)
+        if not (_HEAD.search(line) and any(map(str.endswith, heads, repeat(line.strip(" -*`\n")))))
+    )
 
 
 def user(text: str) -> Message:

@@ -506,12 +506,13 @@ async def test_a_long_answer_that_has_what_is_listed_is_not_read_on() -> None:
         specs=[SEARCH, READ_WHOLE, LIST],
     )
     said = "The gates of the harbour are AGate, BGate and CGate, each with its own width."
+    reply = f"- gates:1 (3 names)\n{said}"
     ran = await planned(
-        *(Fast({"search": ["gates", "ferry"], "wants": "long answer"}), Unconstrained(said)),
+        *(Fast({"search": ["gates", "ferry"], "wants": "long answer"}), Unconstrained(reply)),
         pool=pool,
         prompt="list all gates of the ferry",
     )
-    assert "search gates:1 (3 definitions for gates)\nAGate, BGate, CGate" in ran.asked[0].last
+    assert "search gates:1 (3 names)\nAGate, BGate, CGate" in ran.asked[0].last
     assert (ran.state.answer, ran.state.reason) == (said, MAY_LACK)
 
 
@@ -525,7 +526,7 @@ async def test_a_file_that_a_request_names_is_shown_by_its_names() -> None:
         pool=pool,
         prompt="Summarise src/ferry.py",
     )
-    names = "(the names in src/ferry.py)\nFerry: load, cross\nHeron: load, cross"
+    names = "(6 names)\nFerry: load, cross\nHeron: load, cross"
     assert f"search src/ferry.py:1-2 {names}" in ran.asked[0].last
 
 

@@ -45,7 +45,7 @@ def test_what_shares_most_words_with_a_request_is_listed(
 def test_the_list_says_what_it_was_looked_for() -> None:
     (found,) = named_alike(of_file("errors.py", ERRORS), "list all HTTP errors", "search")
     assert found.place == "search HTTP errors:1"
-    assert found.relation == "3 definitions for HTTP errors"
+    assert found.relation == "3 names"
     assert lists_all("There are Gone, NotFound, and Conflict.", found)
     assert not lists_all("There are Gone and NotFound.", found)
 
@@ -65,7 +65,7 @@ def test_a_file_that_is_named_is_told_by_its_names() -> None:
         of_file("src/gates.py", text), "src/gates.py", "Summarise gates.py", "read"
     )
     assert passage(found) == (
-        "read src/gates.py:1-2 (the names in src/gates.py)\nGate: open_0, open_1, open_2\nclose"
+        "read src/gates.py:1-2 (5 names)\nGate: open_0, open_1, open_2\nclose"
     )
     assert (
         of_file_named(of_file("errors.py", ERRORS), "errors.py", "Summarise errors.py", "read")
@@ -82,7 +82,5 @@ def test_a_file_that_is_named_is_told_by_its_names() -> None:
 )
 def test_the_names_in_an_enum_that_is_said_in_words_are_told(path: str, text: str) -> None:
     (found,) = members_said(of_file(path, text), "¿Qué gate states hay?", "search")
-    assert (
-        passage(found) == f"search GateState:1 (3 names in GateState of {path})\nOpen, Shut, Stuck"
-    )
+    assert passage(found) == "search GateState:1 (3 names)\nOpen, Shut, Stuck"
     assert members_said(of_file(path, text), "which gates are there?", "search") == []
