@@ -164,11 +164,11 @@ class Reader:
         if not self.facts:
             lines = await self.asker.overview(groups.pop(0))
             said = text_of(lines)
-            short = self.is_short(said)
-            if said and (short or not self.stands(said)):  # or it is long and says nothing
+            listed = any(lists_all(said, each) for each in likeliest_group)
+            short = self.is_short(said) and not listed
+            if said and (short or not (listed or self.stands(said))):  # else it says nothing
                 self.lead, self.shortened = " ".join(items_in(said)) if short else None, True
                 return None
-            listed = any(lists_all(said, each) for each in likeliest_group)
             groups = [] if listed else groups
             kept = only(lines, lambda each: mostly_held(self.state, each, said))
             held = bool(lines) and kept == lines and not listed

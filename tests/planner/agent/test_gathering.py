@@ -497,7 +497,7 @@ async def test_the_members_of_what_a_question_names_are_counted() -> None:
     assert "(defines Ferry, 2 functions in it: load, cross)" in ran.asked[0].last
 
 
-GATES = "".join(f"class {name}Gate(Gate):\n    width = {n}\n\n\n" for n, name in enumerate("ABC"))
+GATES = "".join(f"class {name}gate(Gate):\n    width = {n}\n\n\n" for n, name in enumerate("ABC"))
 
 
 async def test_a_long_answer_that_has_what_is_listed_is_not_read_on() -> None:
@@ -505,14 +505,14 @@ async def test_a_long_answer_that_has_what_is_listed_is_not_read_on() -> None:
         {"src/gates.py": GATES, **{f"src/ferry_{n}.py": FERRY for n in range(4)}},
         specs=[SEARCH, READ_WHOLE, LIST],
     )
-    said = "The gates of the harbour are AGate, BGate and CGate, each with its own width."
+    said = "There are Agate, Bgate and Cgate."
     reply = f"- gates:1 (3 names)\n{said}"
     ran = await planned(
         *(Fast({"search": ["gates", "ferry"], "wants": "long answer"}), Unconstrained(reply)),
         pool=pool,
         prompt="list all gates of the ferry",
     )
-    assert "search gates:1 (3 names)\nAGate, BGate, CGate" in ran.asked[0].last
+    assert "search gates:1 (3 names)\nAgate, Bgate, Cgate" in ran.asked[0].last
     assert (ran.state.answer, ran.state.reason) == (said, MAY_LACK)
 
 
