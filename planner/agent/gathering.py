@@ -25,8 +25,8 @@ from planner.evidence.context import reading_characters
 from planner.evidence.definitions import lines_with
 from planner.evidence.file_text import file_text
 from planner.evidence.hits import Hit
-from planner.evidence.listing import is_path_of, paths_said
-from planner.evidence.overviews import members_said, named_alike, of_file_named
+from planner.evidence.listing import is_path_of, paths_said, without_paths
+from planner.evidence.overviews import listed
 from planner.evidence.passages import of_file
 from planner.evidence.ranking import NOT_COMPARED, Alike, named_in, ranked, undefined
 from planner.evidence.search_terms import MAX_TERMS, absent, in_any_case, searches, spelled_out
@@ -76,7 +76,8 @@ class _Candidates(NamedTuple):
     passages: Sequence[Passage]
     documented: Sequence[Passage]
     outlines: Sequence[Passage]
-    lists: Sequence[Passage]
+    named: Sequence[str]  # paths
+    tool: str  # what found the passages
     afresh: bool  # whether passages that were shown before are shown again
 
 
@@ -159,16 +160,11 @@ class Gatherer:
         else:
             searched, passages = await self.files.passages(question, more)
             alike = await self._alike(passages, question, more)
-        other_words = _without(question, paths_said(question) if named else ())
-        outlines = await self.outlines.passages(passages, other_words)
+        words = without_paths(question, named)
+        outlines = await self.outlines.passages(passages, words)
         tool = searched.tool if searched else ""
-        lists = (
-            [each for path in named for each in of_file_named(passages, path, question, tool)]
-            or members_said(passages, question, tool)
-            or named_alike(passages, other_words, tool)
-        )
         return searched, _Candidates(
-            question, more, alike, passages, documented, outlines, lists, afresh
+            question, more, alike, passages, documented, outlines, named, tool, afresh
         )
 
     async def text(self, path: str) -> str | None:
@@ -337,10 +333,11 @@ class Gatherer:
     def _shown(self, found: "_Candidates", before: Sequence[Passage]) -> list[Passage]:
         """What is shown of the passages: of the documentation and of the project, without those
         that stand in the prompt already (`before`), unless they are to be read afresh."""
-        question, more, alike, passages, documented, outlines, lists, afresh = found
+        question, more, alike, passages, documented, outlines, named, tool, afresh = found
         before = [] if afresh else before
-        listed = fitting(lists, self._room, before) if self._long and not documented else []
-        room = self._room - size(listed)
+        lists = listed(passages, question, named, tool) if self._long and not documented else []
+        lists = fitting(lists, self._room, before)
+        room = self._room - size(lists)
         library = ranked(documented, question, " ".join(more))
         library = fitting(library, round(room * DOCUMENTED_SHARE), before)
         introduction = [each for each in passages if each.source.endswith(INTRODUCTION)]
@@ -355,7 +352,7 @@ class Gatherer:
         shown = [*library, *own]
         shown[1:1] = inside  # near the first, and not before it
         introduced = fitting(introduction, room - size(shown), [*before, *shown])
-        return [*listed, *shown, *introduced]
+        return [*lists, *shown, *introduced]
 
     @property
     def _room(self) -> int:
@@ -365,12 +362,6 @@ class Gatherer:
     @property
     def _long(self) -> bool:
         return self.state.wants == "long answer"
-
-
-def _without(text: str, parts: Iterable[str]) -> str:
-    for part in parts:
-        text = text.replace(part, " ")
-    return text
 
 
 def _unread(found: Iterable[Hit], read: Sequence[Passage]) -> list[Passage]:

@@ -132,3 +132,11 @@ def is_path_of(name: str, path: str) -> bool:
     """Whether a name is that of the file at a path: the path, or the end of it. Of a name in two
     scripts, only its last part may be known."""
     return f"/{apart(path)}".endswith((f"/{apart(name)}", f"{BETWEEN}{name}"))
+
+
+def without_paths(text: str, paths: Sequence[str]) -> str:
+    """A text without the names by which it says these paths."""
+    said = (each for each in paths_said(text) if any(is_path_of(each, path) for path in paths))
+    for each in said:
+        text = text.replace(each, " ")
+    return text

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from planner.evidence.definitions import CLASS, defined, defined_name, indentation, is_local
+from planner.evidence.listing import without_paths
 from planner.evidence.ranking import in_words, weight
 from planner.evidence.selection import as_fit, names_inside, size
 from planner.evidence.words import SHORT, is_name, long_words, parts_of, tokens, words
@@ -27,11 +28,23 @@ LISTED_SHARE = 0.8
 _NAMES = re.compile(r"\w+(?:, \w+)+")
 
 
+def listed(
+    passages: Sequence[Passage], question: str, named: Sequence[str], tool: str
+) -> list[Passage]:
+    """The names in the files that a question names (`named`: their paths); or else those that it
+    may ask for all of. `tool`: what found the passages."""
+    return (
+        [each for path in named for each in of_file_named(passages, path, question, tool)]
+        or members_said(passages, question, tool)
+        or named_alike(passages, without_paths(question, named), tool)
+    )
+
+
 def of_file_named(
     passages: Sequence[Passage], path: str, question: str, tool: str
 ) -> list[Passage]:
     """A passage with the names that a file defines, and those within them; none for a short file,
-    or one that defines nothing. `tool`: what read or found it, as for the others."""
+    or one that defines nothing."""
     asked = {*words(question)}
     own = [each for each in passages if each.source == path]
     if size(own) <= MAX_SHORT:
