@@ -335,9 +335,12 @@ class Gatherer:
         that stand in the prompt already (`before`), unless they are to be read afresh."""
         question, more, alike, passages, documented, outlines, named, tool, afresh = found
         before = [] if afresh else before
-        lists = listed(passages, question, named, tool) if self._long and not documented else []
-        lists = fitting(lists, self._room, before)
-        room = self._room - size(lists)
+        certain: list[Passage] = []
+        if self._long and not documented:
+            certain, likely = listed(passages, question, named, tool)
+            certain = fitting(certain, self._room, before)
+            outlines = [*outlines, *likely]
+        room = self._room - size(certain)
         library = ranked(documented, question, " ".join(more))
         library = fitting(library, round(room * DOCUMENTED_SHARE), before)
         introduction = [each for each in passages if each.source.endswith(INTRODUCTION)]
@@ -352,7 +355,7 @@ class Gatherer:
         shown = [*library, *own]
         shown[1:1] = inside  # near the first, and not before it
         introduced = fitting(introduction, room - size(shown), [*before, *shown])
-        return [*lists, *shown, *introduced]
+        return [*certain, *shown, *introduced]
 
     @property
     def _room(self) -> int:

@@ -164,7 +164,7 @@ class Reader:
         if not self.facts:
             lines = await self.asker.overview(groups.pop(0))
             said = text_of(lines)
-            listed = any(lists_all(said, each) for each in likeliest_group)
+            listed = any(lists_all(said, self.state.question, each) for each in likeliest_group)
             short = self.is_short(said) and not listed
             if said and (short or not (listed or self.stands(said))):  # else it says nothing
                 self.lead, self.shortened = " ".join(items_in(said)) if short else None, True

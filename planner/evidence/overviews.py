@@ -25,19 +25,28 @@ MAX_SAID = 2
 _ENUM = re.compile(r"\benum\b", re.IGNORECASE)
 LISTED_SHARE = 0.8
 """The share of names that an answer has which lists them."""
+MAX_BESIDE = 12
+"""Words of an answer that only lists, beside the names: "There are several, including"."""
 _NAMES = re.compile(r"\w+(?:, \w+)+")
 
 
 def listed(
     passages: Sequence[Passage], question: str, named: Sequence[str], tool: str
-) -> list[Passage]:
-    """The names in the files that a question names (`named`: their paths); or else those that it
-    may ask for all of. `tool`: what found the passages."""
-    return (
-        [each for path in named for each in of_file_named(passages, path, question, tool)]
-        or members_said(passages, question, tool)
-        or named_alike(passages, without_paths(question, named), tool)
-    )
+) -> tuple[list[Passage], list[Passage]]:
+    """The names in the files that a question names (`named`: their paths), or else those that it
+    may ask for all of. `tool`: what found the passages. Returns those that come before any other
+    passage, and those of a group that shares a single word, which may be about something else."""
+    certain = [each for path in named for each in of_file_named(passages, path, question, tool)]
+    certain = certain or members_said(passages, question, tool)
+    if certain:
+        return certain, []
+    question = without_paths(question, named)
+    group = named_alike(passages, question)
+    if group is None:
+        return [], []
+    shared = [each for each in tokens(question) if group.shared & {each, *words(each)}]
+    alike = [_listed(f"{tool} {' '.join(shared)}", ", ".join(group.names))]
+    return (alike, []) if len(shared) > 1 else ([], alike)
 
 
 def of_file_named(
@@ -60,23 +69,19 @@ def of_file_named(
     return [_listed(f"{tool} {path}", text)] if text else []
 
 
-def named_alike(passages: Sequence[Passage], question: str, tool: str) -> list[Passage]:
-    """A passage with the names of the classes, or else of other definitions, that share the most
-    words of the question, such as `class Gone(HttpError)` for "all HTTP errors", or are made of
-    what it names; with the classes that are made of these. None where only a few share any, or
-    many."""
+def named_alike(passages: Sequence[Passage], question: str) -> "Group | None":
+    """The classes, or else the other definitions, that share the most words of the question, such
+    as `class Gone(HttpError)` for "all HTTP errors", or are made of what it names; with the classes
+    that are made of these. None where only a few share any, or many."""
     names = {*filter(is_name, tokens(question))}
     plain = {*tokens(question)} - names
     asked = names.union(*(long_words(each, SHORT) for each in plain))
-    found = _Definitions(passages, asked)
-    if not (groups := list(found.groups())):
-        return []
-    most = max(groups, key=_Group.rank)
-    shared = " ".join(each for each in tokens(question) if most.shared & {each, *words(each)})
-    return [_listed(f"{tool} {shared}", ", ".join(most.names))]
+    return max(_Definitions(passages, asked).groups(), key=Group.rank, default=None)
 
 
-class _Group(NamedTuple):
+class Group(NamedTuple):
+    """Definitions that are named alike."""
+
     names: list[str]
     classes: bool
     shared: frozenset[str]
@@ -109,14 +114,14 @@ class _Definitions:
             self.made_of[name] |= {*tokens(behind)}
             self.said[is_class, name] |= asked & {*words(behind), *tokens(behind)}
 
-    def groups(self) -> Iterator[_Group]:
+    def groups(self) -> Iterator[Group]:
         for classes, shared in {(kind, frozenset(own)) for (kind, _), own in self.said.items()}:
             of_kind = ((name, own) for (kind, name), own in self.said.items() if kind == classes)
             names = {name for name, own in of_kind if shared <= own}
             if classes:
                 names = self._with_subclasses(names)
             if shared and MIN_ALIKE <= len(names) <= MAX_ALIKE:
-                yield _Group(sorted(names), classes, shared)
+                yield Group(sorted(names), classes, shared)
 
     def _with_subclasses(self, names: set[str]) -> set[str]:
         while more := {each for each, bases in self.made_of.items() if bases & names} - names:
@@ -144,11 +149,13 @@ def members_said(passages: Sequence[Passage], question: str, tool: str) -> list[
     return found[:MAX_SAID]
 
 
-def lists_all(answer: str, passage: Passage) -> bool:
-    """Whether an answer has what a passage lists, which is nothing but names. A few that it leaves
-    out may be something else."""
+def lists_all(answer: str, question: str, passage: Passage) -> bool:
+    """Whether an answer has what a passage lists, which is nothing but names, and says little else.
+    A few that it leaves out may be something else."""
     names = {*tokens(passage.text)} if _NAMES.fullmatch(passage.text) else set()
-    return 0 < LISTED_SHARE * len(names) <= len(names & {*tokens(answer)})
+    said = {*tokens(answer)}
+    beside = {*words(" ".join(said - names))} - {*words(question)}
+    return 0 < LISTED_SHARE * len(names) <= len(names & said) and len(beside) <= MAX_BESIDE
 
 
 def _outermost(passage: Passage) -> list[str]:

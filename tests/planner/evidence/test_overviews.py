@@ -4,6 +4,7 @@ import pytest
 
 from planner.evidence.overviews import (
     MAX_ALIKE,
+    listed,
     lists_all,
     members_said,
     named_alike,
@@ -38,24 +39,35 @@ def test_what_shares_most_words_with_a_request_is_listed(
     path: str, text: str, question: str, names: str | None
 ) -> None:
     assert MAX_ALIKE < 50
-    found = named_alike(of_file(path, text), question, "search")
-    assert [each.text for each in found] == ([names] if names else [])
+    found = named_alike(of_file(path, text), question)
+    assert found is None if names is None else found and ", ".join(found.names) == names
 
 
-def test_the_list_says_what_it_was_looked_for() -> None:
-    (found,) = named_alike(of_file("errors.py", ERRORS), "list all HTTP errors", "search")
+def test_a_list_says_what_it_was_looked_for() -> None:
+    question = "list all HTTP errors"
+    (found,), _ = listed(of_file("errors.py", ERRORS), question, [], "search")
     assert found.place == "search HTTP errors:1"
     assert found.relation == "3 names"
-    assert lists_all("There are Gone, NotFound, and Conflict.", found)
-    assert not lists_all("There are Gone and NotFound.", found)
+    assert lists_all("There are Gone, NotFound, and Conflict.", question, found)
+    assert not lists_all("There are Gone and NotFound.", question, found)
+    told = "Gone, NotFound and Conflict are raised by the gates where a ship has left its berth"
+    assert not lists_all(f"{told}, or where two of them want the same one.", question, found)
 
 
 def test_classes_come_before_functions_and_with_those_made_of_them() -> None:
     checks = "".join(f"def check_http_{number}():\n    pass\n\n\n" for number in range(9))
     late = "class Late(Gone):\n    pass\n\n\nclass Gone(Exception):\n    pass\n"
     passages = [*of_file("checks.py", checks + late), *of_file("errors.py", ERRORS)]
-    (found,) = named_alike(passages, "list all HTTP errors", "search")
-    assert found.text == "Conflict, Gone, Late, NotFound"
+    found = named_alike(passages, "list all HTTP errors")
+    assert found
+    assert found.names == ["Conflict", "Gone", "Late", "NotFound"]
+
+
+def test_a_group_that_shares_a_single_word_is_not_certain() -> None:
+    errors = of_file("errors.py", ERRORS)
+    certain, likely = listed(errors, "which errors are there?", [], "search")
+    assert certain == []
+    assert [each.text for each in likely] == ["Conflict, Gone, NotFound"]
 
 
 def test_a_file_that_is_named_is_told_by_its_names() -> None:
