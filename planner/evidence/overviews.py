@@ -23,7 +23,7 @@ MAX_OVERVIEW = 1000
 MAX_SAID = 2
 """Enums of which the names are told."""
 _ENUM = re.compile(r"\benum\b", re.IGNORECASE)
-LISTED_SHARE = 0.8
+LISTED_SHARE = 0.75
 """The share of names that an answer has which lists them."""
 MAX_BESIDE = 12
 """Words of an answer that only lists, beside the names: "There are several, including"."""
