@@ -1,5 +1,5 @@
-"""Passages that code puts together of many: the names of a file that a request names, and those of
-definitions that are named alike."""
+"""Lists of names that code puts together of many passages: those in a file or in an enum that a
+request names, and those of definitions that are named alike."""
 
 import re
 from collections import defaultdict

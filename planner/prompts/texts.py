@@ -139,6 +139,7 @@ def passage(each: Passage) -> str:
 
 
 _HEAD = re.compile(r":\d+(?:-\d+)? \(")
+"""A place, and what code says of it."""
 
 
 def without_notes(answer: str, passages: Sequence[Passage]) -> str:
