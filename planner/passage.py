@@ -18,6 +18,12 @@ class Passage(BaseModel, frozen=True):
     inside: str = ""
     """What code has found out about it: `2 functions in it: load, cross`, `used by load`."""
 
+    @classmethod
+    def made(cls, source: str, text: str, relation: str) -> "Passage":
+        """One that is not lines of a file, but a text that was made of what a tool returned."""
+        last = text.count("\n") + 1
+        return cls(source=source, first=1, last=last, text=text, relation=relation)
+
     @property
     def told(self) -> str:
         """Its text, and what code has found out about it."""

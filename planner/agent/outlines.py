@@ -36,9 +36,6 @@ class Outlines:
             )
             text = outline(members.result) if members.succeeded else ""
             if text:
-                source, last = f"{self.symbols.name} {name}", text.count("\n") + 1
-                relation = f"members of {name}"
-                found.append(
-                    Passage(source=source, first=1, last=last, text=text, relation=relation)
-                )
+                source = f"{self.symbols.name} {name}"
+                found.append(Passage.made(source, text, f"members of {name}"))
         return found

@@ -77,8 +77,7 @@ _STATEMENTS = {
 def defined(passage: Passage) -> dict[str, int]:
     """The names that a passage's outermost lines define, and the keys within keys, as in YAML; with
     how many words stand before each."""
-    lines = [line for line in passage.text.splitlines() if line.strip()]
-    depth = min(map(indentation, lines), default=0)
+    lines, depth = _written(passage)
     found: dict[str, int] = {}
     for line in lines:
         name = defined_in(line)
@@ -87,6 +86,18 @@ def defined(passage: Passage) -> dict[str, int]:
         if name and (outermost or (few and name[1] == 0 and _is_key(passage, line))):
             found.setdefault(*name)
     return found
+
+
+def outermost(passage: Passage) -> list[str]:
+    """The lines of a passage that stand in no other one of it."""
+    lines, depth = _written(passage)
+    return [line for line in lines if indentation(line) == depth]
+
+
+def _written(passage: Passage) -> tuple[list[str], int]:
+    """The lines that are not blank, and their least indentation."""
+    lines = [line for line in passage.text.splitlines() if line.strip()]
+    return lines, min(map(indentation, lines), default=0)
 
 
 def _is_key(passage: Passage, line: str) -> bool:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from planner.evidence.definitions import CLASS, defined, defined_name, indentation, is_local
+from planner.evidence.definitions import CLASS, defined, defined_name, is_local, outermost
 from planner.evidence.listing import without_paths
 from planner.evidence.ranking import in_words, weight
 from planner.evidence.selection import as_fit, names_inside, size
@@ -69,6 +69,21 @@ def of_file_named(
     return [_listed(f"{tool} {path}", text)] if text else []
 
 
+def members_said(passages: Sequence[Passage], question: str, tool: str) -> list[Passage]:
+    """For each enum that the question names in words, such as `enum Colour` for "which colours are
+    there?", a passage with the names in it."""
+    asked, spoken = {*words(question)}, in_words(question)
+    found: list[Passage] = []
+    for passage in passages:
+        line = next(filter(_ENUM.search, outermost(passage)), "")
+        name = defined_name(line) if weight(passage.source, asked) == 1 else None
+        if name and spoken(name) and not is_local(passage, line):
+            names = [each for each, called in names_inside(passages, passage) if not called]
+            if len(names) >= MIN_ALIKE:
+                found.append(_listed(f"{tool} {name}", as_fit(names, asked)))
+    return found[:MAX_SAID]
+
+
 def named_alike(passages: Sequence[Passage], question: str) -> "Group | None":
     """The classes, or else the other definitions, that share the most words of the question, such
     as `class Gone(HttpError)` for "all HTTP errors", or are made of what it names; with the classes
@@ -101,7 +116,7 @@ class _Definitions:
         """What stands behind the name of each class."""
         for passage in passages:
             if weight(passage.source, asked) == 1:
-                for line in _outermost(passage):
+                for line in outermost(passage):
                     name = defined_name(line)
                     if name and not is_local(passage, line):
                         self._add(name, line, asked)
@@ -130,23 +145,7 @@ class _Definitions:
 
 
 def _listed(source: str, text: str) -> Passage:
-    told, last = f"{len(tokens(text))} names", text.count("\n") + 1
-    return Passage(source=source, first=1, last=last, text=text, relation=told)
-
-
-def members_said(passages: Sequence[Passage], question: str, tool: str) -> list[Passage]:
-    """For each enum that the question names in words, such as `enum Colour` for "which colours are
-    there?", a passage with the names in it."""
-    asked, spoken = {*words(question)}, in_words(question)
-    found: list[Passage] = []
-    for passage in passages:
-        line = next(filter(_ENUM.search, _outermost(passage)), "")
-        name = defined_name(line) if weight(passage.source, asked) == 1 else None
-        if name and spoken(name) and not is_local(passage, line):
-            names = [each for each, called in names_inside(passages, passage) if not called]
-            if len(names) >= MIN_ALIKE:
-                found.append(_listed(f"{tool} {name}", as_fit(names, asked)))
-    return found[:MAX_SAID]
+    return Passage.made(source, text, f"{len(tokens(text))} names")
 
 
 def lists_all(answer: str, question: str, passage: Passage) -> bool:
@@ -156,9 +155,3 @@ def lists_all(answer: str, question: str, passage: Passage) -> bool:
     said = {*tokens(answer)}
     beside = {*words(" ".join(said - names))} - {*words(question)}
     return 0 < LISTED_SHARE * len(names) <= len(names & said) and len(beside) <= MAX_BESIDE
-
-
-def _outermost(passage: Passage) -> list[str]:
-    lines = [line for line in passage.text.splitlines() if line.strip()]
-    depth = min(map(indentation, lines), default=0)
-    return [line for line in lines if indentation(line) == depth]

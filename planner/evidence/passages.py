@@ -95,15 +95,19 @@ def _flat(lines: tuple[str, ...]) -> Sequence[str]:
             notes.append(number)
         elif line.strip():
             shallower = min(before, line, key=_depth)
-            indent = shallower.removesuffix(shallower.lstrip())
             for each in notes:
-                flat[each] = max(flat[each], indent + flat[each].lstrip(), key=_depth)
+                flat[each] = _no_shallower(flat[each], shallower)
             before, notes = line, []
     for first, last in _texts(flat):
-        indent = flat[first][: -len(flat[first].lstrip())]
         for number in range(first + 1, last + 1):
-            flat[number] = max(flat[number], indent + flat[number].lstrip(), key=_depth)
+            flat[number] = _no_shallower(flat[number], flat[first])
     return flat
+
+
+def _no_shallower(line: str, other: str) -> str:
+    """A line, at least as deep as another one."""
+    indent = other.removesuffix(other.lstrip())
+    return max(line, indent + line.lstrip(), key=_depth)
 
 
 def _texts(lines: Sequence[str]) -> Iterator[tuple[int, int]]:

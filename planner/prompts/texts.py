@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from itertools import repeat
 from string import Template
 from typing import Any
 
@@ -132,14 +131,14 @@ def as_it_was(written: str, text: str) -> str:
 def passage(each: Passage) -> str:
     """A passage as models see it: its file and lines, what it stands in, and its text. Small models
     take numbers before the lines for values."""
-    about = ", ".join(filter(None, [each.relation, each.inside]))
-    place = f"{each.place} ({about})" if about else each.place
     heading = [f"{line}\n..." for line in each.heading.splitlines()]
-    return "\n".join([place, *heading, each.text])
+    return "\n".join([_head(each), *heading, each.text])
 
 
-_HEAD = re.compile(r":\d+(?:-\d+)? \(")
-"""A place, and what code says of it."""
+def _head(each: Passage) -> str:
+    """The place of a passage, and what code says of it."""
+    about = ", ".join(filter(None, [each.relation, each.inside]))
+    return f"{each.place} ({about})" if about else each.place
 
 
 def without_notes(answer: str, passages: Sequence[Passage]) -> str:
@@ -149,15 +148,20 @@ def without_notes(answer: str, passages: Sequence[Passage]) -> str:
     return answer
 
 
+_NOTED = re.compile(r":\d+(?:-\d+)? \(")
+"""The lines of a place, with what code says of them behind."""
+
+
 def without_heads(text: str, passages: Sequence[Passage]) -> str:
     """The text without lines that are the first one of a passage, or its end, with what code says
     of it in brackets."""
-    heads = [passage(each).partition("\n")[0] for each in passages if each.relation or each.inside]
-    return "".join(
-        line
-        for line in text.splitlines(keepends=True)
-        if not (_HEAD.search(line) and any(map(str.endswith, heads, repeat(line.strip(" -*`\n")))))
-    )
+    heads = [*map(_head, passages)]
+    kept: list[str] = []
+    for line in text.splitlines(keepends=True):
+        end = line.strip(" -*`\n")
+        if not (_NOTED.search(end) and any(head.endswith(end) for head in heads)):
+            kept.append(line)
+    return "".join(kept)
 
 
 def user(text: str) -> Message:

@@ -1,4 +1,4 @@
-"""Definitions that are named alike."""
+"""Lists of names that code puts together."""
 
 import pytest
 
