@@ -56,9 +56,10 @@ class BestAnswer:
     def concluded(self, answer: str) -> Conclude:
         """The conclusion with this answer. If it names nothing and no line says it, the fact that
         no file contains what the request asks about is worth more, or is said before it where files
-        have other words of the request. One that repeats a name of the request which stands nowhere
-        is not certain, and that is said before it, too; so it is before a short one that is not
-        certain and repeats a word, if files have no other word of the request."""
+        have other words of the request. One that repeats a name of the request which stands
+        nowhere, or the first word that was searched for, is not certain, and that is said before
+        it, too; so it is before a short one that is not certain and repeats a word, if files have
+        no other word of the request."""
         prompt, absent = self.state.question, self.absent
         self.quotes, self.nowhere = supporting(self.state, answer, prompt), ""
         bare = not (self.quotes or beyond(answer, prompt))
@@ -66,7 +67,7 @@ class BestAnswer:
         if absent and bare and all_absent:
             return Conclude(final_answer=_no_file_contains(absent), success=False)
         doubted = self.unsure is not None and self.state.wants == "short answer"
-        telling = {*absent} if all_absent and doubted else named(prompt)
+        telling = {*absent} if all_absent and doubted else named(prompt) | {*self.state.search[:1]}
         told = [each for each in absent if bare or (each in telling and says(answer, each))]
         if told:
             self.nowhere = _no_file_contains(told)

@@ -3,7 +3,8 @@ operator has declared for it.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 
 from planner.agent.tool_calls import Caller
 from planner.evidence import hits
@@ -16,7 +17,9 @@ from planner.tools import ToolSpec
 MIN_NAME = 3
 """Characters of a library's name."""
 MAX_LIBRARIES = 2
-"""Libraries that are looked up for one question."""
+"""Libraries of the project that are looked up for one question."""
+MAX_OTHERS = 3
+"""Names that may be those of other libraries."""
 _LOCKED = re.compile(r"(?:[.-]lock(?:\.\w+)?|\.sum)$")
 """Files that list all that libraries need themselves."""
 USE = (
@@ -38,18 +41,28 @@ class Documentation:
         self.documents = next((tool for tool in read if tool.identifier_argument), None)
 
     async def passages(
-        self, search: ToolSpec, question: str, more: Sequence[str], found: Sequence[Hit]
+        self,
+        search: ToolSpec,
+        question: str,
+        more: Sequence[str],
+        found: Sequence[Hit],
+        absent: Collection[str],
     ) -> list[Passage]:
         """What the documentation says of the libraries that the question names: those that the
-        project uses, and any where the question names the documentation itself."""
+        project uses; or else those of the brief's words that no file has, or any of them where the
+        question names the documentation itself."""
         if self.library is None or self.documents is None:
             return []
+        names = self._spelled(question, more, found)
+        used = await self._used(search, names)
+        anywhere = says(question, self.documents.upstream)
+        others = (term for term in more if term.lower() in names and (anywhere or term in absent))
         passages: list[Passage] = []
         topic = " ".join([question, *more])  # its words are English, whatever the question is
-        for name in await self._named(search, question, more, found):
+        for name in used[:MAX_LIBRARIES] or dict.fromkeys(islice(others, MAX_OTHERS)):
             purpose = f"find the library {name}"
             known = await self.caller.look_up(self.library, name, purpose, topic)
-            identifier = _identifier(known.result, name.partition(".")[0])
+            identifier = _identifier(known.result, name.partition(".")[0], within=bool(used))
             if not known.succeeded or identifier is None:
                 continue
             purpose = f"read the documentation of {name}"
@@ -58,11 +71,8 @@ class Documentation:
                 passages += of_document(identifier, read.result, self.documents.upstream)
         return passages
 
-    async def _named(
-        self, search: ToolSpec, question: str, more: Sequence[str], found: Sequence[Hit]
-    ) -> list[str]:
-        """The names in a question of libraries that the project uses; of any, the brief's first,
-        where the question names their documentation."""
+    def _spelled(self, question: str, more: Sequence[str], found: Sequence[Hit]) -> dict[str, str]:
+        """What may name a library in a question, by its lower case."""
         assert self.documents
         own = {part.partition(".")[0].lower() for hit in found for part in hit.path.split("/")}
         chosen, marked = {*words("\n".join(more))}, named(question)
@@ -76,22 +86,22 @@ class Documentation:
         said = {*words(question)}
         spelled += [term for term in more if said >= {*words(term)}]
         names = {name.lower(): name for name in spelled if len(name) >= MIN_NAME}
-        names = {key: name for key, name in names.items() if key not in own}
         names.pop(self.documents.upstream.lower(), None)
+        return {key: name for key, name in names.items() if key not in own}
+
+    async def _used(self, search: ToolSpec, names: Mapping[str, str]) -> list[str]:
+        """Those of these names that are libraries of the project."""
         if not names:
             return []
         purpose = "look for a library that the project uses"
         used = await self.caller.look_up(search, _use(names), purpose)
         lines = hits.of_search(used.result) if used.succeeded else []
         lines = [each for each in lines if not _LOCKED.search(each.path)]
-        kept = [
+        return [
             name
             for key, name in names.items()
             if any(re.search(_use([key]), line.text) for line in lines)
         ]
-        if not kept and says(question, self.documents.upstream):
-            kept = [name for key, name in names.items() if key in {term.lower() for term in more}]
-        return kept[:MAX_LIBRARIES]
 
 
 def _use(names: Iterable[str]) -> str:
@@ -99,8 +109,9 @@ def _use(names: Iterable[str]) -> str:
     return USE.replace("NAMES", "|".join(map(re.escape, names)))
 
 
-def _identifier(listed: str, library: str) -> str | None:
-    """The first identifier such as `/org/project` that has a library's name in it."""
+def _identifier(listed: str, library: str, *, within: bool) -> str | None:
+    """The first identifier such as `/org/project` in which a part begins with a library's name, or
+    has it `within`."""
     marked = (re.match(r"/[\w./-]*", each) for each in listed.split())
-    found = (each[0] for each in marked if each)
-    return next((each for each in found if library.casefold() in each.casefold()), None)
+    name = re.escape(library) if within else rf"/{re.escape(library)}(?![^\W_])"
+    return next((each[0] for each in marked if each and re.search(name, each[0], re.I)), None)

@@ -156,7 +156,9 @@ class Gatherer:
                 further = [path for path in defining if path not in files]
                 read += await self._read(further[:MAX_DEFINING])
             passages = [*read, *_unread(dict.fromkeys([*found, *used]), read)]
-            documented += await self.documentation.passages(self.search, question, more, found)
+            documented += await self.documentation.passages(
+                self.search, question, more, found, self.absent
+            )
         else:
             searched, passages = await self.files.passages(question, more)
             alike = await self._alike(passages, question, more)

@@ -22,7 +22,7 @@ _WIDE = "。！？"
 CUT = "[…]"
 """What stands in place of the rest of an answer that was cut off."""
 _ODD = r"(?!\s*```)[^`\n]*`(?:[^`\n]*`[^`\n]*`)*[^`\n]*"
-_CODE = re.compile(rf"^{_ODD}(?:\n[^`\n]*[^\s`][^`\n]*)*\n{_ODD}$", re.MULTILINE)
+_CODE = re.compile(rf"^{_ODD}(?:\n(?=[^`\n]*[^\s`])[^`\n]*)*\n{_ODD}$", re.MULTILINE)
 """Lines with code that begins in the first of them and ends in the last."""
 _BREAK = re.compile(rf"\s*\n\s*(?:[-*•]\s+|{NUMBERED}\s*)?")
 _WITHIN = "\0"

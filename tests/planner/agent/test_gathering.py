@@ -649,6 +649,26 @@ async def test_documentation_that_is_named_is_asked_for_any_library() -> None:
     assert ran.state.status == "answered"
 
 
+@pytest.mark.parametrize(
+    ("search", "asked"),
+    [
+        (["hinge", "angle"], ["hinge", "/gates/hinge"]),
+        (["angle", "hinge"], ["hinge", "/gates/hinge"]),
+        (["angle", "open"], []),  # not what the question is about
+        (["gate", "far", "hinge"], ["far", "hinge", "/gates/hinge"]),  # no library is called "far"
+    ],
+)
+async def test_a_name_that_no_file_has_may_be_that_of_a_library(
+    search: list[str], asked: list[str]
+) -> None:
+    pool = documented({"src/gate.py": "value = 1  # how a gate opens, its angle\n"})
+    pool.results["find_library"] = [FOUND.replace("/iron/rails", "/iron/so-far")] * 2
+    prompt = "how far does a hinge open by default, not a gate?"
+    words = Fast({"search": search, "wants": "short answer"})
+    ran = await planned(words, found("It is told."), pool=pool, prompt=prompt)
+    assert [each.get("id") or each["name"] for each in asked_documentation(ran)] == asked
+
+
 async def test_what_documentation_contains_stands_somewhere() -> None:
     """Though no file does."""
     ran = await planned(

@@ -1535,13 +1535,29 @@ async def test_before_an_uncertain_answer_about_a_word_that_stands_nowhere_this_
 ) -> None:
     said = "A scheduler is in notes/guide.md."
     ran = await planned(
-        brief("short answer", "scheduler", "guide", "secret"),
+        brief("short answer", "guide", "scheduler", "secret"),
         found(said),
         second(other),
         pool=pool,
         prompt="Is there a scheduler?",
     )
     assert ran.state.answer == first + said
+
+
+async def test_what_the_request_is_about_first_stands_somewhere_or_the_answer_is_not_certain(
+    pool: DictionaryPool,
+) -> None:
+    """Such as a library that the project does not use."""
+    said = f"In koa, it is {CLASS}."
+    ran = await planned(
+        brief("short answer", "koa", "secret"),
+        found(said),
+        second(said),
+        pool=pool,
+        prompt="in koa, which class keeps the secret?",
+    )
+    assert ran.state.status == "partial"
+    assert ran.state.answer == f'No file contains "koa".\n\nThe model says:\n{said}'
 
 
 @pytest.mark.parametrize("said", ["Nowhere.", "nowhere", " "])

@@ -58,6 +58,12 @@ def test_items_have_the_marks_of_their_language(text: str, items: list[str]) -> 
     assert items_in(text) == items
 
 
+def test_code_that_never_ends_is_read_in_the_time_of_its_lines() -> None:
+    """Once, each line more doubled the time, and nothing can stop a pattern at work."""
+    text = "- It begins `here\n" + "- and there is another line\n" * 40 + "```"
+    assert len(items_in(text)) == 41
+
+
 @pytest.mark.parametrize(
     "text", ["One. Two.\n\n- three", "一。二！三？", "यह है। वह भी।", f"So:\n{CODE}"]
 )
