@@ -74,8 +74,7 @@ class Roles(BaseModel):
     """Set for the tool that finds libraries by name: the argument that takes the name."""
     identifier_argument: str | None = None
     """Set for the tool that reads a library's documentation: the argument that takes the identifier
-    that the other tool returns. The planner reads there about libraries that the project uses and
-    a request asks about."""
+    that the other tool returns. The planner reads there about libraries that a request names."""
     topic_argument: str | None = None
     """Set for either of these two tools: the argument that takes the question."""
 

@@ -162,6 +162,8 @@ class Gatherer:
         else:
             searched, passages = await self.files.passages(question, more)
             alike = await self._alike(passages, question, more)
+        likeness = await self._alike(documented, question, more)
+        documented = ranked(documented, question, " ".join(more), likeness)
         words = without_paths(question, named)
         outlines = await self.outlines.passages(passages, words)
         tool = searched.tool if searched else ""
@@ -343,8 +345,7 @@ class Gatherer:
             certain = fitting(certain, self._room, before)
             outlines = [*outlines, *likely]
         room = self._room - size(certain)
-        library = ranked(documented, question, " ".join(more))
-        library = fitting(library, round(room * DOCUMENTED_SHARE), before)
+        library = fitting(documented, round(room * DOCUMENTED_SHARE), before)
         introduction = [each for each in passages if each.source.endswith(INTRODUCTION)]
         kept_back = round(room * INTRODUCTION_SHARE) if self._long and introduction else 0
         inside = fitting(outlines, room - size(library) - kept_back, before)

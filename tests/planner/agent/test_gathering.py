@@ -669,6 +669,20 @@ async def test_a_name_that_no_file_has_may_be_that_of_a_library(
     assert [each.get("id") or each["name"] for each in asked_documentation(ran)] == asked
 
 
+async def test_what_documentation_says_is_compared_with_the_question_by_its_meaning() -> None:
+    sections = [
+        f"### Part {n}\n\nA hinge opens by default.\n\n{'It is so. ' * 60}" for n in range(9)
+    ]
+    sections[6] = sections[6].replace("default", "default, ajar")
+    for encoder in (None, Comparing("ajar")):
+        pool = documented({"src/gate.py": "import hinge\n\nvalue = 1\n"})
+        pool.results["read_docs"] = ["\n\n".join(sections)]
+        prompt = "How far does a Hinge open by default?"
+        ran = await gathered(pool, prompt, encoder=encoder)
+        first, *_ = ran.state.passages
+        assert ("ajar" in first.text) == (encoder is not None)
+
+
 async def test_what_documentation_contains_stands_somewhere() -> None:
     """Though no file does."""
     ran = await planned(
