@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from planner.agent.closeness import MAX_COMPARED, likeness, near
 from planner.agent.documentation import Documentation
 from planner.agent.file_listing import FileListing
 from planner.agent.in_time import in_time
@@ -61,10 +62,6 @@ DOCUMENTED_SHARE = 0.7
 """The share of what is shown that documentation gets, if there is any."""
 INTRODUCTION_SHARE = 0.1
 """The share of what is shown for a long answer that the project's own introduction gets."""
-MAX_COMPARED = 32
-"""Passages whose meaning is compared with the question, the likeliest by their words."""
-MAX_COMPARED_CHARS = 1200
-"""Characters of each that are."""
 
 
 class _Candidates(NamedTuple):
@@ -162,8 +159,8 @@ class Gatherer:
         else:
             searched, passages = await self.files.passages(question, more)
             alike = await self._alike(passages, question, more)
-        likeness = await self._alike(documented, question, more)
-        documented = ranked(documented, question, " ".join(more), likeness)
+        closeness = await self._alike(documented, question, more)
+        documented = ranked(documented, question, " ".join(more), closeness)
         words = without_paths(question, named)
         outlines = await self.outlines.passages(passages, words)
         tool = searched.tool if searched else ""
@@ -188,6 +185,11 @@ class Gatherer:
             known = self.candidates.passages if self.candidates else ()
             paths = [each.source for each in known if name in tokens(each.text)]
         return list(dict.fromkeys(paths))
+
+    async def further(self, groups: Sequence[list[Passage]]) -> list[list[Passage]]:
+        """Those after the first of these groups of passages that may add something."""
+        encoder, state = self.caller.asker.models.encoder, self.state
+        return (await near(encoder, groups, state.question, state.search))[1:]
 
     def select_again(self) -> None:
         """Other passages of the newest look-up in place of those shown, for what the request wants
@@ -303,17 +305,11 @@ class Gatherer:
         self, passages: Sequence[Passage], question: str, more: Sequence[str]
     ) -> Alike:
         """How close the likeliest of these passages are to the question in meaning, unless there
-        is room for all of them, or nothing that can tell."""
-        encoder = self.caller.asker.models.encoder
-        if encoder is None or size(passages) <= self._room:
+        is room for all of them."""
+        if size(passages) <= self._room:
             return NOT_COMPARED
-        beside = " ".join(more)
-        likeliest = ranked(passages, question, beside)[:MAX_COMPARED]
-        texts = [
-            f"{each.source} {each.heading}\n{each.text}"[:MAX_COMPARED_CHARS] for each in likeliest
-        ]
-        likeness = await encoder.likeness(f"{question} {beside}", texts)
-        return dict(zip(likeliest, likeness.scores, strict=True))
+        likeliest = ranked(passages, question, " ".join(more))[:MAX_COMPARED]
+        return await likeness(self.caller.asker.models.encoder, likeliest, question, more)
 
     async def _defined(
         self, passages: Sequence[Passage], question: str, more: Sequence[str], alike: Alike

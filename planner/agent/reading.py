@@ -162,18 +162,17 @@ class Reader:
         likeliest_group = groups[0]
         held = self.best.unsure != MAY_LACK  # what was said of other passages before
         if not self.facts:
-            lines = await self.asker.overview(groups.pop(0))
+            lines = await self.asker.overview(likeliest_group)
             said = text_of(lines)
             listed = any(lists_all(said, self.state.question, each) for each in likeliest_group)
             short = self.is_short(said) and not listed
             if said and (short or not (listed or self.stands(said))):  # else it says nothing
                 self.lead, self.shortened = " ".join(items_in(said)) if short else None, True
                 return None
-            groups = [] if listed else groups
+            groups = [] if listed else await self.gatherer.further(groups)
             kept = only(lines, lambda each: mostly_held(self.state, each, said))
             held = bool(lines) and kept == lines and not listed
-            told = text_of(kept)
-            self.facts = [told] if told.strip(CUT) else []
+            self.facts = [told] if (told := text_of(kept)).strip(CUT) else []
         added, all_read = await self.add_facts(groups)
         if not self.facts:
             return None
@@ -209,7 +208,8 @@ class Reader:
         self.shortened, self.facts = False, [answer]
         self.asker.emit(self.sorted_as("long answer", search))
         self.gatherer.select_again()
-        await self.add_facts(grouped(self.newest_passages, FACTS_CHARACTERS)[1:])
+        further = self.gatherer.further(grouped(self.newest_passages, FACTS_CHARACTERS))
+        await self.add_facts(await further)
         self.best.unsure = unsure
         return self.best.concluded(self.best.text or answer)
 

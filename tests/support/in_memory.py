@@ -19,7 +19,7 @@ from planner.events import Event, Role, RunContinued
 from planner.evidence.tool_ranking import MAX_SHOWN
 from planner.inbox import Inbox
 from planner.models.base import ChatRequest, Message, Models, Reply
-from planner.models.encoder import Encoder
+from planner.models.encoder import Encoder, Likeness
 from planner.protocol import RunRequest
 from planner.state import RunState
 from planner.tools import (
@@ -300,6 +300,20 @@ class DictionaryPool:
             for index, line in enumerate(lines):
                 if index in near:
                     yield f"{file}:{index + 1}:{line}"
+
+
+class Comparing:
+    """An encoder to which only texts with a certain word are close."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+        self.questions: list[str] = []
+        self.texts: list[str] = []
+
+    async def likeness(self, question: str, texts: Sequence[str]) -> Likeness:
+        self.questions.append(question)
+        self.texts = [*texts]
+        return Likeness(scores=[float(self.word in text) for text in texts])
 
 
 def rows(*results: str) -> DictionaryPool:

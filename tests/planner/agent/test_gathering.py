@@ -1,22 +1,33 @@
 """From a question to passages: searches, the files read, what is shown of them."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
 import anyio
 import pytest
-from in_memory import LIST, READ, SEARCH, DictionaryPool, Fast, Ran, Unconstrained, planned, spec
+from in_memory import (
+    LIST,
+    READ,
+    SEARCH,
+    Comparing,
+    DictionaryPool,
+    Fast,
+    Ran,
+    Unconstrained,
+    planned,
+    spec,
+)
 from replies import found, nowhere, plan, second, words
 
-from planner.agent.gathering import MAX_COMPARED, MAX_COMPARED_CHARS, MAX_FILES
+from planner.agent.closeness import MAX_COMPARED, MAX_COMPARED_CHARS
+from planner.agent.gathering import MAX_FILES
 from planner.agent.reading import MAY_LACK
 from planner.checks.citations import evidence
 from planner.evidence.best_files import MIN_COPIED
 from planner.evidence.hits import Hit, as_passages, of_search
 from planner.evidence.search_terms import searches
-from planner.models.encoder import Likeness
 from planner.passage import Passage
 from planner.prompts.texts import passage
 from planner.protocol import Limits
@@ -340,20 +351,6 @@ async def test_of_many_passages_the_others_are_shown_by_their_best_lines() -> No
         assert "return open_gate(" in each.text
         file = ran.pool.files["src/parts.py"].split("\n")
         assert each.text.split("\n") == file[each.first - 1 : each.last]
-
-
-class Comparing:
-    """An encoder to which only texts with a certain word are close."""
-
-    def __init__(self, word: str) -> None:
-        self.word = word
-        self.questions: list[str] = []
-        self.texts: list[str] = []
-
-    async def likeness(self, question: str, texts: Sequence[str]) -> Likeness:
-        self.questions.append(question)
-        self.texts = [*texts]
-        return Likeness(scores=[float(self.word in text) for text in texts])
 
 
 @pytest.mark.parametrize("searched", [True, False])

@@ -15,6 +15,7 @@ from in_memory import (
     SEARCH,
     WRITE,
     Asked,
+    Comparing,
     DictionaryPool,
     Fast,
     Hangs,
@@ -594,6 +595,22 @@ async def test_a_long_answer_is_one_from_the_first_passages_and_what_others_add(
     )
     assert (ran.state.status, ran.state.main_objective) == ("partial", f"Explain {CLASS}")
     assert ran.state.reason == MAY_LACK
+
+
+@pytest.mark.parametrize(("like", "read"), [("phoenix", 2), (CLASS, 0)])
+async def test_what_is_far_from_the_request_in_meaning_is_not_read_for_what_it_adds(
+    like: str, read: int, pool: DictionaryPool
+) -> None:
+    more_files(pool)
+    ran = await planned(
+        *(brief("long answer", "phoenix"), Unconstrained(f"{PROSE} It is `NOWHERE_TO_BE_SEEN`.")),
+        *[facts()] * read,
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+        encoder=Comparing(like),
+    )
+    assert [role for role, _ in ran.roles] == ["overview", *["facts"] * read]
 
 
 @pytest.mark.parametrize(
