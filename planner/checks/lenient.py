@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Sequence
-from itertools import groupby
+from itertools import dropwhile, groupby, takewhile
 
 from planner.evidence.words import LOWER
 from planner.text import NUMBERED
@@ -17,6 +17,8 @@ _SENTENCE_END = re.compile(
 )
 """A sentence begins after a blank, with no small letter; in some scripts right after the end of the
 one before, unless marks close there. `12. Mai 2024` goes on."""
+COLONS = (":", "：")
+"""A sentence that ends with one leads to what stands below it."""
 _WIDE = "。！？"
 """No blank stands behind these."""
 CUT = "[…]"
@@ -47,7 +49,7 @@ def items_in(text: str) -> list[str]:
         found += [
             item
             for item in items
-            if item == CUT or (re.search(r"\w", item) and not item.endswith((":", "：")))
+            if item == CUT or (re.search(r"\w", item) and not item.endswith(COLONS))
         ]
         found += [block] if is_code else []
     return found
@@ -139,8 +141,15 @@ def has_block(text: str) -> bool:
 
 
 def only(lines: Sequence[list[str]], keep: Callable[[str], bool]) -> list[list[str]]:
-    """Lines, each as its sentences, without the sentences that are not to be kept."""
+    """Lines, each as its sentences, without the sentences that are not to be kept, nor those that
+    lead to nothing else ("you can use the following code:")."""
     left = [[*filter(keep, line)] for line in lines]
+    for number, line in enumerate(left):
+        if line and line[-1].rstrip().endswith(COLONS):
+            below = [*zip(lines[number + 1 :], left[number + 1 :], strict=True)]
+            led_to = takewhile(lambda each: each[0], dropwhile(lambda each: not each[0], below))
+            if below and not any(kept for _, kept in led_to):
+                line.pop()
     return _trimmed([new for new, line in zip(left, lines, strict=True) if new or not line])
 
 

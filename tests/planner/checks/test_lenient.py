@@ -8,6 +8,7 @@ from planner.checks.lenient import (
     block_in,
     completed,
     items_in,
+    only,
     prose_in,
     sentences_in,
     text_of,
@@ -93,6 +94,23 @@ def test_a_sentence_that_was_copied_up_to_the_end_of_a_line_has_its_rest(
     sentence: str, whole: str
 ) -> None:
     assert completed(sentence, COMMENT) == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"It saves.\n\nUse this code:\n\n{CODE}\n\nThat is all.", "It saves.\n\nThat is all."),
+        ("It has two. They are:\n- code one\n- code two", "It has two."),
+        ("They are:\n- code one\n- two", "They are:\n- two"),
+        ("They are:\n- one\n- two", "They are:\n- one\n- two"),
+        ("It saves:", "It saves:"),
+    ],
+)
+def test_what_leads_to_nothing_else_is_left_out_with_it(text: str, left: str) -> None:
+    told = only(
+        sentences_in(text), lambda each: ("code" not in each and each != CODE) or "Use" in each
+    )
+    assert text_of(told) == left
 
 
 def test_a_text_that_was_cut_off_ends_with_its_last_whole_sentence() -> None:
