@@ -27,7 +27,7 @@ from planner.evidence.words import apart, named, only_in, tokens, words
 from planner.passage import Passage
 from planner.protocol import Call, FromRecord
 from planner.state import Iteration
-from planner.text import flat, shortened, strings
+from planner.text import counted, flat, shortened, strings
 from planner.tools import Arguments, ToolSpec
 
 OLD, NEW = "OLD_TEXT", "NEW_TEXT"
@@ -129,6 +129,9 @@ class Editor:
         left: list[str] = []
         parts = rewriting.parts(path, text, query, named(self.state.prompt))
         for part in parts:
+            said = named(self.state.prompt) & {*tokens(part.text)}
+            if said and said <= self._names.keys():
+                continue  # uses are found without a model
             written, whole = await self.asker.rewrite(part)
             self._names |= renaming.renames(part.text, written, asked)
             made = rewriting.changes(text, part, renaming.renamed(written, self._names))
@@ -192,15 +195,17 @@ class Editor:
 
     async def make(self, found: Sequence[Edit]) -> FromRecord:
         """Make these edits, with a step for each file. All are planned before the first is made. If
-        there are not enough calls for all of them, none is made."""
+        there are not enough calls for all of them, each file is changed by one; if there are still
+        not enough, none is made."""
         assert self.tool
         tool = self.tool.name
         files = rewriting.by_file(found)
+        if sum(len(self.calls(some)) for _, some in files) > self.budget.calls_left:
+            files = [(path, rewriting.as_one(self._texts[path], some)) for path, some in files]
         calls = {path: self.calls(changed) for path, changed in files}
         if (needed := sum(map(len, calls.values()))) > self.budget.calls_left:
-            raise LimitReached(
-                f"it takes {needed} calls, and {self.budget.calls_left} iterations are left"
-            )
+            there_are = counted(self.budget.calls_left, "iteration")
+            raise LimitReached(f"it takes {needed} calls, and the run has {there_are} left")
         steps = {
             path: shortened(
                 flat(f"Change {path}: {'; '.join(each.shown for each in changed)}"), MAX_STEP_CHARS

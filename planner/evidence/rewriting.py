@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
-from planner.evidence.definitions import indentation
+from planner.evidence.definitions import defined, indentation
 from planner.evidence.file_text import split_lines
 from planner.evidence.passages import of_file
 from planner.evidence.ranking import ranked
 from planner.evidence.words import tokens
 from planner.passage import Passage
+from planner.text import begin_alike
 
 MAX_REWRITTEN_CHARS = 1200
 """Characters of a file that are written again at once."""
@@ -52,14 +53,14 @@ class Edit(NamedTuple):
 
     @property
     def lost(self) -> list[str]:
-        return [line for before, _ in self._changed for line in before]
+        return [line for before, _ in self.hunks for line in before]
 
     @property
     def added(self) -> list[str]:
-        return [line for _, after in self._changed for line in after]
+        return [line for _, after in self.hunks for line in after]
 
     @property
-    def _changed(self) -> list[tuple[list[str], list[str]]]:
+    def hunks(self) -> list[tuple[list[str], list[str]]]:
         """The lines of each difference, before and after."""
         old, new = split_lines(self.old), split_lines(self.new)
         compared = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
@@ -74,7 +75,7 @@ class Edit(NamedTuple):
 
 def parts(path: str, text: str, query: str, names: set[str]) -> list[Passage]:
     """The file itself if it is short; else its best units for the query, if possible among those
-    with one of the names; neighbours stand together."""
+    with one of the names, what defines one first; neighbours stand together."""
     lines = split_lines(text)
     if len(text) <= MAX_REWRITTEN_CHARS:
         return [whole(path, text)] if lines else []
@@ -82,7 +83,8 @@ def parts(path: str, text: str, query: str, names: set[str]) -> list[Passage]:
     held = [each for each in units if names & {*tokens(each.text)}]
     room = MAX_REWRITTEN_CHARS
     spans: list[tuple[int, int]] = []
-    for unit in ranked(held or units, query):
+    best = ranked(held or units, query)
+    for unit in sorted(best, key=lambda each: names.isdisjoint(defined(each))):
         room -= len(unit.text)
         if spans and room < 0:
             break
@@ -169,6 +171,20 @@ def edits(path: str, text: str, changed: Iterable[Change]) -> list[Edit]:
         stop += len(new) - (last - first)
         found.append(Edit(path, old, _with_ends(lines[begin:stop], ends[begin:stop])))
     return found
+
+
+def as_one(text: str, found: list[Edit]) -> list[Edit]:
+    """One edit in the place of several of a file: of all from the first change to the last one."""
+    if len(found) < 2:
+        return found
+    changed = text
+    for each in found:
+        changed = changed.replace(each.old, each.new, 1)
+    before, after = text.splitlines(keepends=True), changed.splitlines(keepends=True)
+    first = begin_alike(before, after)
+    last = begin_alike(before[:first:-1], after[:first:-1])
+    old, new = ("".join(lines[first : len(lines) - last]) for lines in (before, after))
+    return [Edit(found[0].path, old, new)]
 
 
 def _with_ends(lines: Sequence[str], ends: Sequence[str]) -> str:
@@ -374,7 +390,8 @@ def fence(found: Sequence[Edit]) -> str:
     lines = [
         f"{sign}{line}"
         for each in found
-        for sign, some in (("-", each.lost), ("+", each.added))
+        for before, after in each.hunks
+        for sign, some in (("-", before), ("+", after))
         for line in some
     ]
     return "\n".join(["```diff", *lines, "```"])

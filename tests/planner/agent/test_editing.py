@@ -595,20 +595,45 @@ async def test_a_change_may_take_all_calls_that_there_are() -> None:
     assert ran.state.answer.startswith("gates.py\n```diff\n")
 
 
-async def test_a_change_that_takes_more_calls_than_there_are_is_not_begun() -> None:
+async def test_what_only_uses_a_name_that_is_changed_is_not_written_by_the_model() -> None:
+    others = [f"def {name}():\n    return {name * 9}\n" for name in ("free", "open", "none")] * 3
+    uses = [f"def use_{n}():\n    return Toll({n}, {'x' * 80})\n" for n in range(40)]
+    text = "\n\n".join(["class Toll:\n    pass\n", *others, *uses])
+    pool = files(EDIT)
+    pool.files["tolls.py"] = text
+    ran = await planned(
+        *about("Toll", files=["tolls.py"]),
+        rewritten("class Charge:\n    pass"),
+        pool=pool,
+        prompt="rename the class `Toll` to `Charge`",
+        **ALLOWED,
+    )
+    assert ran.state.status == "answered"
+    assert pool.files["tolls.py"] == text.replace("Toll", "Charge")
+
+
+@pytest.mark.parametrize("iterations", [10, 1])
+async def test_with_few_calls_each_file_is_changed_by_one_or_none_is(iterations: int) -> None:
     pool = files(SWAP)
     pool.files["use.py"] = "\nelse\n".join(f"open_gate({number})" for number in range(12))
     shown = {"file_path": "x", "needle": "OLD_TEXT", "repl": "NEW_TEXT"}
     ran = await planned(
         *about("open_gate", tool="swap", shown=shown),
         rewritten(GATES.replace("open_gate", "open_door")),
-        conclusion("It was not done."),
+        *([conclusion("It was not done.")] if iterations == 1 else []),
         pool=pool,
         prompt="rename open_gate to open_door",
+        limits=Limits(iterations=iterations),
         **ALLOWED,
     )
-    assert "swap" not in [name for name, _ in pool.calls]
-    assert (ran.state.status, ran.state.answer) == snapshot(
-        ("failed", "Nothing was changed: it takes 13 calls, and 10 iterations are left.")
-    )
-    assert PlanMade not in map(type, ran.events)
+    calls = [name for name, _ in pool.calls].count("swap")
+    if iterations == 10:
+        assert (ran.state.status, calls) == ("answered", 2)
+        assert pool.files["use.py"].count("open_door(") == 12
+        assert "-open_gate(3)\n+open_door(3)\n-open_gate(4)\n+open_door(4)" in ran.state.answer
+    else:
+        assert calls == 0
+        assert (ran.state.status, ran.state.answer) == snapshot(
+            ("failed", "Nothing was changed: it takes 2 calls, and the run has 1 iteration left.")
+        )
+        assert PlanMade not in map(type, ran.events)

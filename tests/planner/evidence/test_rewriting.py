@@ -257,6 +257,16 @@ def test_what_editors_do_not_take_for_the_end_of_a_line_ends_none(mark: str) -> 
     assert whole("a.py", f"a{mark}b\n").last == 1
 
 
+def test_what_defines_a_name_of_the_request_is_written_before_what_uses_it() -> None:
+    uses = "".join(
+        f"def use{n}():\n    # rename this Toll, the Toll to rename\n    raise Toll({n})\n\n\n"
+        for n in range(40)
+    )
+    text = f"class Toll(Exception):\n    pass\n\n\n{uses}"
+    first, *_ = parts("a.py", text, "rename the Toll to Charge", {"Toll", "Charge"})
+    assert first.text.startswith("class Toll")
+
+
 @given(LINES, LINES)
 def test_edits_make_of_a_file_what_was_written(before: list[str], after: list[str]) -> None:
     text, written = ("\n".join(["first", *lines, "last"]) for lines in (before, after))
