@@ -136,9 +136,12 @@ class Editor:
             self._names |= renaming.renames(part.text, written, asked)
             made = rewriting.changes(text, part, renaming.renamed(written, self._names))
             alone = [(each, edit) for each in made for edit in rewriting.edits(path, text, [each])]
-            fitting = best_edits.fitting([edit for _, edit in alone], query)
+            once = [edit for _, edit in alone if not best_edits.defines_again(text, edit)]
+            fitting = best_edits.fitting(once, query)
+            if len(once) < len(alone):
+                self.best.doubt(f"left out in {path}: what it defines already")
             kept += [each for each, edit in alone if edit in fitting]
-            left += [edit.shown for _, edit in alone if edit not in fitting]
+            left += [edit.shown for edit in once if edit not in fitting]
             if not whole:
                 self.best.doubt(f"what was written for {path} was cut off")
         if kept and left:

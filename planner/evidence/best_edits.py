@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from planner.evidence.definitions import defined_name, indentation
+from planner.evidence.file_text import split_lines
 from planner.evidence.rewriting import Edit
 from planner.evidence.words import only_in, words
 
@@ -21,6 +23,14 @@ def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> li
     scored = [(score(each), each.path) for each in found]
     best = max(scored, default=(None, ""))[0]
     return list(dict.fromkeys(path for reached, path in scored if reached == best))
+
+
+def defines_again(text: str, edit: Edit) -> bool:
+    """Whether an edit adds the line of an outermost definition that the file has, and keeps: a
+    small model writes the class around a method once more."""
+    there = [line for line in split_lines(text) if line and not indentation(line)]
+    new = {line.strip() for line in edit.added if defined_name(line)} - {*edit.lost}
+    return not new.isdisjoint(there)
 
 
 def fitting(found: Sequence[Edit], query: str) -> list[Edit]:

@@ -595,6 +595,26 @@ async def test_a_change_may_take_all_calls_that_there_are() -> None:
     assert ran.state.answer.startswith("gates.py\n```diff\n")
 
 
+async def test_a_definition_that_the_file_has_is_not_added_once_more() -> None:
+    """A small model writes the class around a method again."""
+    pool = files(EDIT)
+    pool.files["tolls.py"] = "class Toll:\n    def raised(self):\n        return 1\n"
+    new = "    def count(self):\n        return 2\n"
+    again = "class Toll:\n    def pay(self):\n        return 3\n"
+    ran = await planned(
+        *about("Toll", files=["tolls.py"]),
+        rewritten(f"{again}\n\n{pool.files['tolls.py']}{new}"),
+        pool=pool,
+        prompt="Add a method count() to `Toll`",
+        **ALLOWED,
+    )
+    assert pool.files["tolls.py"] == f"class Toll:\n    def raised(self):\n        return 1\n{new}"
+    assert (ran.state.status, ran.state.reason) == (
+        "partial",
+        "left out in tolls.py: what it defines already",
+    )
+
+
 async def test_what_only_uses_a_name_that_is_changed_is_not_written_by_the_model() -> None:
     others = [f"def {name}():\n    return {name * 9}\n" for name in ("free", "open", "none")] * 3
     uses = [f"def use_{n}():\n    return Toll({n}, {'x' * 80})\n" for n in range(40)]
