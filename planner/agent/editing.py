@@ -266,7 +266,9 @@ class Editor:
             text = await self.gatherer.text(path)
             if text is None:
                 continue
-            if _plain(text) == _plain(before):
+            if not text.strip():  # where no tool deletes files, small models empty them
+                self.best.doubt(f"{path} is empty now")
+            elif _plain(text) == _plain(before):
                 self.best.doubt(f"{path} reads as it did before")
             elif self._lost_unseen(path, before, text):
                 self.best.doubt(f"{path} has lost lines that the model was not shown")
@@ -284,13 +286,14 @@ class Editor:
         return found
 
     def _writes_to(self, call: Iteration, path: str, text: str) -> bool:
-        """Whether a call may have put into a file a text that is about it: the only file that it
-        names is this one, or a patch in it does."""
+        """Whether a call may have put into a file a text that is about it, or none: the only file
+        that it names is this one, or a patch in it does."""
         places = [value for name, value in call.arguments.items() if takes_path(name)]
         given = [each for each in strings(call.arguments) if each not in places]
         named_ = all(is_path_of(path, each) for each in places)
         patched = any("\n" in each and path in each for each in given)
-        about = {*tokens("\n".join(given))} & {*tokens(text)}
+        told = "\n".join(given)
+        about = {*tokens(told)} & {*tokens(text)} or (given and not told.strip())
         return bool(call.changed and named_ and (places or patched) and about)
 
     def _lost_unseen(self, path: str, before: str, text: str) -> bool:

@@ -407,6 +407,7 @@ SET = {"path": "gates.py", "text": "OPEN_HOURS = 9"}
         (SET, "OPEN_HOURS = 9\n", "gates.py has lost lines that the model was not shown"),
         (SET, f"a = 1\nb = 2\nc = 3\n\n{LONG}", "gates.py has lines twice that it had once"),
         (SET, LONG.replace("= 8", "= 9"), None),
+        ({"path": "gates.py", "text": ""}, "", "gates.py is empty now"),
         ({"path": "gates.py", "text": "keeper@example.com"}, LONG, None),
         ({"path": "old/hours.py", "text": "OPEN_HOURS = 8"}, LONG, None),
     ],
