@@ -50,7 +50,7 @@ from server.config import RunSettings, Settings, UpstreamSettings
 from server.journal.base import RunWriter
 from server.journal.records import NewRun
 from server.journal.sqlite import SqliteJournal
-from server.upstreams import stdio
+from server.upstreams import connection, stdio
 from server.upstreams.launch import Launcher, head_start
 from server.upstreams.pool import UpstreamPool
 from server.upstreams.reaper import Reaper
@@ -492,6 +492,8 @@ async def test_last_words_that_are_read_late_are_waited_for(
         await log(self, process)
 
     monkeypatch.setattr(StdioTransport, "_log", late)
+    for name in ("ENDING_SECONDS", "LAST_WORDS_SECONDS"):
+        monkeypatch.setattr(connection, name, LONG)
     place.upstreams = {"up": faulty()}
     async with UpstreamPool(place.settings, launcher=Launcher(place.root)) as pool:
         await pool.ready(LONG)

@@ -31,6 +31,8 @@ for _name in ("mcp.client", "httpx2", "httpcore2"):
 
 GRACE_SECONDS, CLOSE_SECONDS = 3.0, 1.5
 """How long an upstream has to end by itself, and then the client to notice that it was killed."""
+ENDING_SECONDS = 0.3
+"""How long a process whose output has ended may take to end."""
 LAST_WORDS_SECONDS = 1.0
 """How long the standard error of a process that has ended may take to be read."""
 MAX_LOG_LINES = 5
@@ -202,8 +204,14 @@ class Connection:
         closed.set()
 
     async def heard(self) -> None:
-        """Wait a while for the last words of a process that has ended."""
-        if self._stdio and not self._stdio.alive:
+        """Wait a while for the last words of a process that has ended, or is about to: its output
+        ends first."""
+        if self._stdio is None:
+            return
+        with anyio.move_on_after(ENDING_SECONDS):
+            while self._stdio.alive:  # noqa: ASYNC110  the system tells nobody
+                await anyio.sleep(0.01)
+        if not self._stdio.alive:
             with anyio.move_on_after(LAST_WORDS_SECONDS):
                 await self._stdio.heard.wait()
 
