@@ -136,7 +136,7 @@ class Editor:
             self._names |= renaming.renames(part.text, written, asked)
             made = rewriting.changes(text, part, renaming.renamed(written, self._names))
             alone = [(each, edit) for each in made for edit in rewriting.edits(path, text, [each])]
-            once = [edit for _, edit in alone if not best_edits.defines_again(text, edit)]
+            once = [edit for _, edit in alone if not best_edits.defines_again(text, edit, asked)]
             fitting = best_edits.fitting(once, query)
             if len(once) < len(alone):
                 self.best.doubt(f"left out in {path}: what it defines already")

@@ -25,12 +25,13 @@ def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> li
     return list(dict.fromkeys(path for reached, path in scored if reached == best))
 
 
-def defines_again(text: str, edit: Edit) -> bool:
-    """Whether an edit adds the line of an outermost definition that the file has, and keeps: a
-    small model writes the class around a method once more."""
-    there = [line for line in split_lines(text) if line and not indentation(line)]
-    new = {line.strip() for line in edit.added if defined_name(line)} - {*edit.lost}
-    return not new.isdisjoint(there)
+def defines_again(text: str, edit: Edit, asked: set[str]) -> bool:
+    """Whether an edit adds the line of an outermost definition that the file has, and keeps, of a
+    name that is asked about: a small model writes the class around a method once more."""
+    there = {line for line in split_lines(text) if line and not indentation(line)} - {*edit.lost}
+    new = ((defined_name(line), line.strip()) for line in edit.added)
+    # A key of YAML may well stand on its own at two levels.
+    return any(name in asked and line in there and line != f"{name}:" for name, line in new)
 
 
 def fitting(found: Sequence[Edit], query: str) -> list[Edit]:

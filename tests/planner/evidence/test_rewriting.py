@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.evidence.best_edits import fitting, likeliest
+from planner.evidence.best_edits import defines_again, fitting, likeliest
 from planner.evidence.renaming import renamed, renames, uses
 from planner.evidence.rewriting import (
     MAX_REWRITTEN_CHARS,
@@ -255,6 +255,20 @@ def test_what_editors_do_not_take_for_the_end_of_a_line_ends_none(mark: str) -> 
     text = f"a = 1{mark}2\n"
     assert applied(text, edits("a.py", text, uses(text, {"a": "b"}, []))) == f"b = 1{mark}2\n"
     assert whole("a.py", f"a{mark}b\n").last == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "added", "again"),
+    [
+        ("class Toll:\n    pass\n", "class Toll:\n    def pay(self):\n        pass\n", True),
+        ("class Toll:\n    pass\n", "class Fee:\n    pass\n", False),
+        ("Toll:\n  A: 1\njob:\n  name: x\n", "  Toll:\n    B: 2\n", False),
+    ],
+)
+def test_a_class_is_defined_once_and_a_key_may_be_at_two_levels(
+    text: str, added: str, again: bool
+) -> None:
+    assert defines_again(text, Edit(PATH, "", added), {"Toll", "job"}) == again
 
 
 def test_what_defines_a_name_of_the_request_is_written_before_what_uses_it() -> None:
