@@ -124,12 +124,12 @@ class Editor:
 
     async def _written(self, path: str, text: str, query: str) -> list[Change]:
         """The changes of a file that the model writes again, in parts where it is long."""
-        asked = {*tokens(self.state.prompt)}
+        asked, names = {*tokens(self.state.prompt)}, named(self.state.prompt)
         kept: list[Change] = []
         left: list[str] = []
-        parts = rewriting.parts(path, text, query, named(self.state.prompt))
+        parts = rewriting.parts(path, text, query, names)
         for part in parts:
-            said = named(self.state.prompt) & {*tokens(part.text)}
+            said = names & {*tokens(part.text)}
             if said and said <= self._names.keys():
                 continue  # uses are found without a model
             written, whole = await self.asker.rewrite(part)
@@ -248,12 +248,10 @@ class Editor:
         empty where it does not. A tool may change other places as well, or none and call that a
         success."""
         path, before = made[0].path, self._texts[made[0].path]
-        text, wanted = await self.gatherer.text(path), before
+        text = await self.gatherer.text(path)
         if text is None:
             return [*made]
-        for each in made:
-            wanted = wanted.replace(each.old, each.new, 1)
-        same = _plain(text) == _plain(wanted)
+        same = _plain(text) == _plain(rewriting.applied(before, made))
         return [] if same else [Edit(path, _plain(before), _plain(text))]
 
     async def look_again(self) -> None:

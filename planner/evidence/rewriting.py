@@ -8,6 +8,7 @@ it copies a part of a file with a change in it, and comparing lines shows the ch
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import Match, SequenceMatcher
+from functools import reduce
 from itertools import groupby
 from math import gcd
 from typing import NamedTuple
@@ -173,14 +174,16 @@ def edits(path: str, text: str, changed: Iterable[Change]) -> list[Edit]:
     return found
 
 
+def applied(text: str, found: Iterable[Edit]) -> str:
+    """The text of a file after these edits of it."""
+    return reduce(lambda left, each: left.replace(each.old, each.new, 1), found, text)
+
+
 def as_one(text: str, found: list[Edit]) -> list[Edit]:
     """One edit in the place of several of a file: of all from the first change to the last one."""
     if len(found) < 2:
         return found
-    changed = text
-    for each in found:
-        changed = changed.replace(each.old, each.new, 1)
-    before, after = text.splitlines(keepends=True), changed.splitlines(keepends=True)
+    before, after = (each.splitlines(keepends=True) for each in (text, applied(text, found)))
     first = begin_alike(before, after)
     last = begin_alike(before[:first:-1], after[:first:-1])
     old, new = ("".join(lines[first : len(lines) - last]) for lines in (before, after))
