@@ -82,6 +82,20 @@ async def test_a_first_question_without_an_answer_leaves_the_request_as_a_whole(
     assert all("class Gull(Shorebird):" in each for each in newest)  # beside either question
 
 
+async def test_questions_that_code_did_not_take_are_not_read_later(
+    place: Place, ollama: ScriptedOllama
+) -> None:
+    """A small model may write an answer there, and then believes it."""
+    ollama.expect(two_questions("What is the base of Gull?", "It is Bird."))
+    ollama.expect(found("Shorebird"))
+    ollama.expect(second("Shorebird"))
+    async with place.client() as caller:
+        await caller.call("plan_and_answer", prompt="What is the base of Gull?")
+    _, *later = [str(each.messages) for each in ollama.requests if "search" not in each.keys]
+    assert all('{"search":["Gull","base"],"wants":"short answer"}' in each for each in later)
+    assert not any("It is Bird." in each for each in later)
+
+
 async def test_the_first_answer_stays_where_the_time_ends_the_second() -> None:
     ran = await planned(
         Fast(two_questions(FIRST, THEN)),

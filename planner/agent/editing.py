@@ -67,7 +67,10 @@ class Editor:
         """Whether the request is met by replacing texts in files, and the pool has a tool for it
         whose calls can be written. A model says so."""
         changing = [tool for tool in self.asker.choices if not tool.read_only]
-        able = {tool.name: tool for tool in changing if self._may_edit(tool)}
+        editing = [tool for tool in changing if _edits_files(tool)]
+        # One server may read the project's files, and another one write them.
+        own = [tool for tool in editing if tool.upstream in self.state.looked_up]
+        able = {tool.name: tool for tool in own or editing}
         if not able:
             return False
         chosen = await self.asker.editing_tool([*able])
@@ -323,8 +326,8 @@ class Editor:
     async def _files(self, request: str) -> list[str]:
         """The files that have to change, as the model says, out of those in view and those that the
         request names."""
-        assert self.tool
-        ours = ("", self.tool.upstream)  # no library's documentation
+        reader = self.gatherer.reader
+        ours = ("", self.asker.tools[reader].upstream if reader else "")  # no documentation
         texts: dict[str, str] = {}
         for each in sorted(self.state.passages, key=lambda each: each.first):
             if each.upstream in ours:
@@ -340,15 +343,14 @@ class Editor:
         chosen = dict([*shown.items()][:MAX_FILES])
         return await self.asker.files_to_change(chosen) if chosen else []
 
-    def _may_edit(self, tool: ToolSpec) -> bool:
-        """Whether a tool could take a file's path and two texts, and is of an upstream that helped
-        to find the passages."""
-        texts = validation.texts(tool.grammar)
-        return tool.upstream in self.state.looked_up and len(_paths(tool)) == 1 and len(texts) > 2
-
 
 def _paths(tool: ToolSpec) -> list[str]:
     return [name for name in tool.required if takes_path(name)]
+
+
+def _edits_files(tool: ToolSpec) -> bool:
+    """Whether a tool could take a file's path and two texts."""
+    return len(_paths(tool)) == 1 and len(validation.texts(tool.grammar)) > 2
 
 
 def _writes(tool: ToolSpec) -> bool:

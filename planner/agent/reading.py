@@ -9,18 +9,17 @@ from planner.agent.changes import Changes
 from planner.agent.gathering import Gatherer
 from planner.agent.questions import Asker
 from planner.agent.steps import Steps
+from planner.checks.agreement import LONG, agree, agreed, agreed_before, is_short
 from planner.checks.citations import MIN_NEW, beside_lists, guessed, likelier, said_by_one
-from planner.checks.claims import agree, beyond, both, claims, name_in, telling, without_lines
+from planner.checks.claims import beyond, both, claims, name_in, telling
 from planner.checks.grounding import (
     borne_out,
     found_row,
     mostly_held,
     otherwise_queried,
-    queried,
-    tells,
     unsupported,
 )
-from planner.checks.lenient import CUT, has_block, items_in, only, text_of
+from planner.checks.lenient import CUT, items_in, only, text_of
 from planner.events import BriefMade
 from planner.evidence.answers import details
 from planner.evidence.overviews import lists_all
@@ -43,10 +42,6 @@ GUESSED = (
 MAY_LACK = "it was put together from several places, and may lack something"
 ONE_OF_TWO = "only the first of its two questions was answered"
 NOT_FIRST = "the first of its two questions was not answered by itself"
-LONG = 200
-"""Characters from which on an answer is too long for two readings to agree on."""
-MAX_NAMES = 2
-"""Names and numbers of an answer, besides the request's; more are a list."""
 READINGS = 2
 """How often passages are gathered, as long as they answer nothing, before a plan is made."""
 
@@ -165,7 +160,7 @@ class Reader:
             lines = await self.asker.overview(likeliest_group)
             said = text_of(lines)
             listed = any(lists_all(said, self.state.question, each) for each in likeliest_group)
-            short = self.is_short(said) and not listed
+            short = is_short(said, self.state.question) and not listed
             if said and (short or not (listed or self.stands(said))):  # else it says nothing
                 self.lead, self.shortened = " ".join(items_in(said)) if short else None, True
                 return None
@@ -212,12 +207,6 @@ class Reader:
         await self.add_facts(await further)
         self.best.unsure = unsure
         return self.best.concluded(self.best.text or answer)
-
-    def is_short(self, answer: str) -> bool:
-        """Whether two readings may agree on an answer: it is neither an explanation nor a list, and
-        gives no example."""
-        few = len(beyond(answer, self.state.question)) <= MAX_NAMES
-        return len(answer) <= LONG and few and not has_block(answer)
 
     async def add_facts(self, groups: Sequence[Sequence[Passage]]) -> tuple[bool, bool]:
         """Read each of these for what it adds to a long answer, a step for each. Returns whether
@@ -273,22 +262,23 @@ class Reader:
         lead, self.lead = self.lead, None
         if lead and unsupported(self.state, lead):
             lead = None
-        first = lead or await self.first_reading()
-        if first is None:
+        said = Answer(final_answer=lead, found_in="results") if lead else await self.first_reading()
+        if said is None:
             return None
+        first = said.final_answer
         if self.changes.acting or (self.state.wants == "long answer" and len(first) > LONG):
             return self.best.concluded(first)
         self.best.keep(first, READ_ONCE)
         second, third = await self.asker.again(), None
-        certain = self.agreed(first, second)
+        certain = agreed(self.state, first, second) or agreed_before(self.state, said, second)
         first_is_narrow = self.more_to_read
         if certain is None and (lead or first_is_narrow):
             said = await self.asker.optional(self.asker.answer(None), None)
             if said and said.found:
                 third = said.final_answer
-                certain = self.agreed(first, third)
+                certain = agreed(self.state, first, third)
                 if lead and certain is None:
-                    certain = self.agreed(third, second)
+                    certain = agreed(self.state, third, second)
         if certain is not None:
             more = details(found_row(self.state), certain, self.state.question)
             return self.judged("\n- ".join([certain, *more]))
@@ -332,7 +322,7 @@ class Reader:
             return conclusion
         self.best.keep(answer, READ_ONCE)
         second = await self.asker.again()
-        if second and self.agreed(answer, second) is None:
+        if second and agreed(self.state, answer, second) is None:
             self.differ(second)
         elif second and (judged := self.judged(answer)):
             return judged
@@ -346,7 +336,7 @@ class Reader:
         self.best.unsure = why
         self.asker.guard("second_reading", why)
 
-    async def first_reading(self) -> str | None:
+    async def first_reading(self) -> Answer | None:
         """What the likeliest passages answer, and all where they do not; asked once more where no
         result says it. None where no answer is found that results hold."""
         problem: str | None = None
@@ -360,32 +350,11 @@ class Reader:
                 return None
             missing = unsupported(self.state, said.final_answer)
             if not missing:
-                return said.final_answer
+                return said
             rejected, problem = said, f"no result says {', '.join(missing)}"
             self.asker.guard("grounding", problem)
         self.best.keep(said.final_answer, problem)
         return None
-
-    def agreed(self, answer: str, reading: str) -> str | None:
-        """The answer, if another reading says the same and the results hold it; without the lines
-        of its places where they differ in these alone. Two that say what a query has found say the
-        same."""
-        found = queried(self.state)
-        for said, other in ((answer, reading), (without_lines(answer), without_lines(reading))):
-            same = agree(said, other, self.state.question)
-            same = same or (tells(said, found) and tells(other, found))
-            if same and not unsupported(self.state, said):
-                fuller = self.claims_more(other, said)
-                return other if fuller and not unsupported(self.state, other) else said
-        return None
-
-    def claims_more(self, answer: str, other: str) -> bool:
-        """Whether an answer says more than another one: where one of two holds what the other
-        claims, a number that stands in both may be a part of one alone."""
-        if self.state.wants == "long answer":
-            return len(answer) > len(other)
-        question = self.state.question
-        return len(beyond(answer, question)) > len(beyond(other, question))
 
     @property
     def more_to_read(self) -> bool:

@@ -4,9 +4,8 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
 
-from planner.checks.dates import DAY, DAY_FIRST, MONTH_FIRST, ONE_WAY, in_iso, in_moment, in_words
+from planner.checks.dates import DAY_FIRST, MONTH_FIRST, ONE_WAY, in_iso
 from planner.evidence.words import (
     BETWEEN,
     INTO_NAME,
@@ -16,12 +15,10 @@ from planner.evidence.words import (
     UPPER,
     apart,
     is_name,
-    is_unspaced,
-    says,
     tokens,
     words,
 )
-from planner.text import NUMBERED, begin_alike, flat
+from planner.text import NUMBERED, flat
 
 MAX_NAME = 60
 """Characters of an answer that is a name as a whole."""
@@ -29,12 +26,6 @@ MAX_FACTS = 12
 """Of a long answer."""
 REPEATED_WORDS = 0.8
 """The share of a fact's words in a text that repeats it."""
-SAME_WORDS = 0.6
-"""The share of the shorter answer's words in one that agrees with it."""
-FEW_WORDS = 4
-"""An answer of fewer words agrees with one that begins with all of them."""
-MIN_NEGATION, MAX_NEGATION = 3, 5
-"""Characters of a word that negates an answer, such as "not" and "never"."""
 
 _UNIT = r"(?:[^\W\d_Xx][^\W\d_]{0,7}|x|[fiu]\d{1,3})"
 """What may stand right behind a number: `30s`, `256Mi`, `512МБ`, `3x`, `1500u64`; not `0xFF`."""
@@ -71,9 +62,8 @@ _CLAIM = re.compile(
 _STATED = re.compile(r"(?<![\w.])([^\W\d]\w*) *(?:= *| (?:[<>=!]=|[<>]) )-?\d+(?!\.?\w)")
 COMPARISON = re.compile(r"[<>=!]=|(?<![-=])[<>](?!=)")
 """A sign between two things in code that are compared."""
-_STOPS = ".。．｡।۔"
+STOPS = ".。．｡।۔"
 """What sentences end with."""
-_PROPER_NAME = re.compile(rf"[{UPPER}]\w*(?: [{UPPER}]\w*)*")
 _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
 _UNSIGNED = re.compile(rf"(?<!{LETTER})(?<!\.)\d+(?:\.\d+)?(?={_UNIT}?(?!{LETTER}))")
@@ -94,8 +84,6 @@ _COMMA_ZEROS = re.compile(r"(?<=\d)(?:,00|(,[1-9])0)(?!\d)")
 """Those of `38,50` and `2500,00`."""
 _SIGNS = str.maketrans("−－٫٬．", "--.,.")
 _SPACED = re.compile(rf"(?<!{LETTER})(?<![.,])\d{{1,3}}(?:[ '’，\u00a0\u2009\u202f]\d{{3}})+(?!\d)")
-_OPENING = re.compile(rf"\W*({LETTER}+|\w{{1,3}})(?:[,.;:!،؛](?=\s|\Z)|[，、。：；！])")
-"""The first word of an answer, set off from the rest; in scripts without spaces, a short one."""
 _AROUND_NAME = (
     re.compile(rf"(?<!{LETTER})|{INTO_NAME}"),
     re.compile(rf"(?!{LETTER})|{OUT_OF_NAME}"),
@@ -236,48 +224,10 @@ def name_in(answer: str, question: str) -> str | None:
     told = [each for each in beyond(answer, question) if not is_number(each)]
     asked = {*words(question)}
     new = [token for token in tokens(answer) if not asked.issuperset(words(token))]
-    whole = flat(answer).rstrip(_STOPS)
+    whole = flat(answer).rstrip(STOPS)
     short = whole if len(whole) <= MAX_NAME else None
     only = new[0] if len(new) == 1 else short
     return next(filter(is_name, told), told[0] if len(told) == 1 else only)
-
-
-def agree(first: str, second: str, request: str) -> bool:
-    """Whether two answers say the same: one holds all that the other claims beyond the request, or
-    the whole of it if that is a proper name; without any claims, most of its words."""
-    first, second = _as_named(first, second, request), _as_named(second, first, request)
-    pairs = [(first, second), (second, first)]
-    if any(_is_proper_name_in(one, other, request) for one, other in pairs):
-        return True
-    if _begins_otherwise(first, second) and _begins_otherwise(second, first):
-        return False
-    told = [(beyond(one, request), one, in_all_readings(other)) for one, other in pairs]
-    if any(claimed for claimed, *_ in told):
-        return any(
-            claimed and all(_says_too(other, claim, one) for claim in claimed)
-            for claimed, one, other in told
-        )
-    if _is_put_into(*sorted(map(_in_order, (first, second)), key=len)):
-        return False
-    short, long = sorted(({*words(text)} - {*words(request)} for text in (first, second)), key=len)
-    if len(short) >= FEW_WORDS:
-        return len(short & long) >= SAME_WORDS * len(short)
-    asked = {*_in_order(request)}  # "it is on" and "it is not on" share most of their words
-    new = ([each for each in _in_order(text) if each not in asked] for text in (first, second))
-    few, more = sorted(new, key=len)
-    return more[: len(few)] == few and bool(few or not more)
-
-
-def _as_named(text: str, other: str, request: str) -> str:
-    """A text with "Nadia" for "Nadia Petrov", if the request and the other text say that alone."""
-    names = {each for each in re.findall(r"\w+", request)[1:] if each[0].isupper()}
-    following = pairwise([*re.findall(r"\w+", other), ""])
-    alone = {one for one, after in following if not after[:1].isupper()}
-    told, kept = text.split(), list[str]()
-    for word in told:
-        if not (kept and kept[-1] in names & alone and word[0].isupper()):
-            kept.append(word)
-    return text if len(kept) == len(told) else " ".join(kept)
 
 
 def rounded(claim: str, text: str) -> bool:
@@ -288,57 +238,6 @@ def rounded(claim: str, text: str) -> bool:
         and round(float(each), places) == float(claim)
         for each in _DECIMAL.findall(text)
     )
-
-
-def _says_too(text: str, claim: str, answer: str) -> bool:
-    """Whether a text has a claim of an answer; dates and times may have another form."""
-    if holds(text, claim) or (claim.isdigit() and in_moment(claim, answer, text)):
-        return True
-    if is_number(claim) and rounded(claim, text):
-        return True
-    return DAY.fullmatch(claim) is not None and in_words(claim, text)
-
-
-def _in_order(text: str) -> list[str]:
-    """The words of a text, one by one; of those without spaces each character."""
-    return [
-        each
-        for token in tokens(text)
-        for each in (token if is_unspaced(token) else [*words(token)])
-    ]
-
-
-def _is_put_into(short: Sequence[str], long: Sequence[str]) -> bool:
-    """Whether one text is the other with a short word put into it, as most languages negate: "it is
-    not on". What an answer goes on to say stands at its end."""
-    same = begin_alike(short, long)
-    end = len(long) - len(short) + same
-    if same == len(short) or [*short[same:]] != [*long[end:]]:
-        return False
-    word = "".join(long[same:end])
-    if is_unspaced(word):  # a syllable, which is one wide character
-        most = 1 if unicodedata.east_asian_width(word[0]) == "W" else MIN_NEGATION
-        return len(word) <= most and word not in "".join(short)
-    # An article or a preposition is shorter, or stands elsewhere too; other scripts have few.
-    least = MIN_NEGATION if word.isascii() else 2
-    return end == same + 1 and least <= len(word) <= MAX_NEGATION and word not in short
-
-
-def _begins_otherwise(answer: str, other: str) -> bool:
-    """Whether an answer begins with a word set off that another one has not: "Yes, because …"."""
-    opening = _OPENING.match(answer)
-    return opening is not None and opening[1].casefold() not in other.casefold()
-
-
-def _is_proper_name_in(answer: str, other: str, request: str) -> bool:
-    """Whether the whole of an answer is a name, "The Blue Hall", that another one has and the
-    request has not. A single word must not begin the other answer, which names nothing else."""
-    whole = flat(answer).rstrip(_STOPS)
-    if says(request, answer) or not _PROPER_NAME.fullmatch(whole):
-        return False
-    if " " in whole:
-        return says(other, whole)
-    return holds(flat(other)[1:], whole) and {*beyond(other, request)} <= {whole}
 
 
 def without_lines(answer: str) -> str:

@@ -40,7 +40,7 @@ def in_another_form(claim: str, answer: str, text: str, held: Sequence[str]) -> 
     """Whether a text has a claim of an answer in another form; `held`: what it has as it is."""
     return bool(
         (is_number(claim) and (_follows(claim, answer, held) or rounded(claim, text)))
-        or _spelled_otherwise(claim, answer, text)
+        or spelled_otherwise(claim, answer, text)
         or _one_or_the_other(claim, text)
         or _written_otherwise(claim, text)
         or (claim.isdigit() and in_moment(claim, answer, text))
@@ -55,7 +55,7 @@ def file_in(claim: str, text: str) -> bool:
     return "/" in claim and holds(text, claim.rsplit("/", 1)[-1])
 
 
-def _spelled_otherwise(claim: str, answer: str, text: str) -> bool:
+def spelled_otherwise(claim: str, answer: str, text: str) -> bool:
     """Whether a name with a number stands in the text in another spelling: SHA-256 for sha256,
     Node 20 for node20."""
     number = claim.lstrip(string.ascii_letters)

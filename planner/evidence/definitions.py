@@ -190,14 +190,15 @@ def _bare(line: str) -> str:
 
 
 def _is_defined(before: str, after: str, behind: bool) -> bool:
-    """Whether a line defines the name between these parts; `behind`: a word stands before it."""
+    """Whether a line defines the name between these parts; `behind`: a word stands before it. A
+    sentence of prose ends with a colon, too: `From a URL:`."""
     part = before.endswith((".", ":", ">"))
     called = after.startswith("(")
     return bool(
         _ASSIGNED.match(after)
         or after.startswith(":=")
         or (behind and " " in before.strip() and after.startswith("=>"))
-        or (re.match(r":(?!:)", after) and not part)
+        or (re.match(r":(?!:)", after) and not (part or before.lstrip()[:1].isupper()))
         or (called and (behind or (_OUTSET.fullmatch(before) and _METHOD.match(after))))
         or (re.match(r"[<\[;]|$" if "," not in before else r";|$", after) and behind and not part)
     )

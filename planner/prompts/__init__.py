@@ -35,6 +35,7 @@ from planner.prompts.texts import (
     user,
 )
 from planner.state import Iteration, RunState, Steered, Step
+from planner.text import json_of
 from planner.tools import Outcome, Safety, ToolSpec
 
 OUTCOMES = {
@@ -73,12 +74,15 @@ class Prompts:
         left_out: Role | None = "brief" if acting else None
         request, brief = self._request(state), state.opens.brief
         brought = self._listed("this request too", brief.offered if brief else [])
+        sorting = next((call for call in reversed(opening) if call.role == "brief"), None)
         for call in opening:
             if call.role != "brief":
                 request, brought = joined(request, brought), ""
             if call.role == left_out or (call.role == "files" and not state.passages):
                 continue
-            messages += [user(joined(request, call.question)), assistant(call.reply)]
+            taken = call.role != "brief" or (call is sorting and brief and brief.first)
+            reply = call.reply if taken else _without_questions(call.reply)
+            messages += [user(joined(request, call.question)), assistant(reply)]
             request = ""
         request = joined(request, brought)
         # The passages of a long answer were read a few at a time, and never as a whole.
@@ -277,6 +281,15 @@ def _passed_over(state: RunState, iteration: Iteration) -> bool:
         return False
     later = state.iterations[iteration.number + 1 :]
     return any(each.by != "lookup" and found_something(each) for each in later)
+
+
+def _without_questions(reply: str) -> str:
+    """The reply that read the request, without the two questions in it, which code did not take: a
+    small model writes an answer there, and believes it later."""
+    told = json_of(reply)
+    if not isinstance(told, dict) or "first" not in told:
+        return reply
+    return compact({key: value for key, value in told.items() if key not in ("first", "then")})
 
 
 def _nothing(state: RunState, iteration: Iteration) -> str:

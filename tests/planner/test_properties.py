@@ -20,7 +20,7 @@ from planner.actions import MAX_RESULT_CHARS, Action, actions, attempts
 from planner.agent.gathering import MAX_FILES
 from planner.agent.reading import READINGS
 from planner.checks import validation
-from planner.checks.claims import agree
+from planner.checks.agreement import agree
 from planner.errors import ContextExceeded, ModelError, ModelUnavailable, RequestError
 from planner.events import (
     ALONE,

@@ -1493,6 +1493,23 @@ async def test_of_two_readings_the_one_that_says_most_about_the_question_is_kept
     assert (ran.state.status, ran.state.answer) == (status, answer)
 
 
+@pytest.mark.parametrize(
+    ("assessment", "again", "answer"),
+    [
+        (f"{CLASS} is in `jobs/secret.py`.", "jobs/secret.py", None),
+        (f"{CLASS} is a class.", "It is a class.", RUNS),  # it names nothing
+        ("Phoenix_2, Phoenix_3 and Phoenix_4 run.", "Phoenix_2, Phoenix_3, Phoenix_4", RUNS),
+    ],
+)
+async def test_what_a_reading_wrote_before_its_answer_may_be_what_the_second_one_says(
+    assessment: str, again: str, answer: str | None, pool: DictionaryPool
+) -> None:
+    first = {**found(RUNS), "assessment": assessment}
+    ran = await planned(first, second(again), pool=pool, prompt=QUESTION)
+    status = "partial" if answer else "answered"
+    assert (ran.state.status, ran.state.answer) == (status, answer or assessment)
+
+
 async def test_two_readings_that_differ_leave_the_answer_partial(pool: DictionaryPool) -> None:
     ran = await planned(found(ANSWER), second(OTHER), pool=pool, prompt=QUESTION)
     assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)

@@ -3,8 +3,9 @@
 import pytest
 from recorded import state_with
 
+from planner.checks.agreement import agree
 from planner.checks.citations import supporting, unproved
-from planner.checks.claims import agree, claims, holds, name_in, only_repeats
+from planner.checks.claims import claims, holds, name_in, only_repeats
 from planner.checks.grounding import unsupported
 from planner.events import PassagesGathered
 from planner.passage import Passage
@@ -84,6 +85,8 @@ def test_a_name_of_the_request_may_be_said_as_a_whole(first: str, second_: str, 
         ("Blue Hall。", "会場はBlue Hallです。", True),
         ("On average 50.67 minutes.", "50.673469387755105", True),
         ("On average 50.68 minutes.", "50.673469387755105", False),
+        ("It is SHA-1.", "The digest method of it is hashlib.sha1.", True),
+        ("It is SHA-1.", "The digest method of it is hashlib.sha256.", False),
     ],
 )
 def test_two_answers_agree_if_one_claims_what_the_other_says(

@@ -4,8 +4,9 @@ from unicodedata import normalize
 
 import pytest
 
+from planner.checks.agreement import agree
 from planner.checks.citations import evidence, unproved
-from planner.checks.claims import agree, claims, in_all_readings
+from planner.checks.claims import claims, in_all_readings
 from planner.checks.grounding import converted, unsupported
 from planner.events import PassagesGathered
 from planner.passage import Passage
