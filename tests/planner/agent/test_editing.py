@@ -58,6 +58,7 @@ SHOWN = {
     "edits": [{"before": "OLD_TEXT", "after": "NEW_TEXT"}],
     "preview": True,
 }
+SWAPPED = {"file_path": "x", "needle": "OLD_TEXT", "repl": "NEW_TEXT"}
 
 
 class Files(DictionaryPool):
@@ -109,6 +110,25 @@ async def hours(pool: Files, **options: Any) -> Ran:
         prompt="Set OPEN_HOURS to 9",
         **(ALLOWED | options),
     )
+
+
+@pytest.mark.parametrize("beside", [(), (SWAP,)])
+async def test_a_server_that_only_writes_makes_the_changes_where_the_one_that_reads_cannot(
+    beside: Sequence[ToolSpec],
+) -> None:
+    elsewhere = EDIT.model_copy(update={"upstream": "elsewhere"})
+    pool = files(elsewhere, *beside)
+    tool = "swap" if beside else "edit_file"
+    shown = SWAPPED if beside else SHOWN
+    await planned(
+        *about("OPEN_HOURS", tool=tool, shown=shown),
+        rewritten(GATES.replace("= 8", "= 9")),
+        pool=pool,
+        prompt="Set OPEN_HOURS to 9",
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == GATES.replace("= 8", "= 9")
+    assert pool.calls[-2][0] == tool
 
 
 async def test_a_file_is_written_again_and_what_differs_is_changed() -> None:
@@ -188,7 +208,7 @@ async def test_a_renamed_definition_takes_its_uses_along_without_a_model(
 ) -> None:
     pool = files(SWAP)
     pool.files = {"gates.py": GATES, path: use}
-    shown = {"file_path": "x", "needle": "OLD_TEXT", "repl": "NEW_TEXT"}
+    shown = SWAPPED
     ran = await planned(
         *about("open_gate", tool="swap", shown=shown),
         rewritten(GATES.replace("open_gate", "open_door")),
@@ -332,7 +352,7 @@ async def test_where_nothing_would_change_calls_are_planned() -> None:
 async def test_only_the_edits_that_were_made_are_shown() -> None:
     pool = files(SWAP)
     pool.files = {"gates.py": "HOURS = 8\n\n\ndef f():\n    return 1\n\n\nDEFAULT_HOURS = 8\n"}
-    shown = {"file_path": "x", "needle": "OLD_TEXT", "repl": "NEW_TEXT"}
+    shown = SWAPPED
     ran = await planned(
         *about("HOURS", tool="swap", shown=shown),
         rewritten(pool.files["gates.py"].replace("= 8", "= 9")),
@@ -637,7 +657,7 @@ async def test_what_only_uses_a_name_that_is_changed_is_not_written_by_the_model
 async def test_with_few_calls_each_file_is_changed_by_one_or_none_is(iterations: int) -> None:
     pool = files(SWAP)
     pool.files["use.py"] = "\nelse\n".join(f"open_gate({number})" for number in range(12))
-    shown = {"file_path": "x", "needle": "OLD_TEXT", "repl": "NEW_TEXT"}
+    shown = SWAPPED
     ran = await planned(
         *about("open_gate", tool="swap", shown=shown),
         rewritten(GATES.replace("open_gate", "open_door")),
