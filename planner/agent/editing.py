@@ -341,7 +341,12 @@ class Editor:
         best = dict.fromkeys([*named_, *(each.source for each in self.state.passages)])
         shown = {path: texts[path] for path in best if path in texts}
         chosen = dict([*shown.items()][:MAX_FILES])
-        return await self.asker.files_to_change(chosen) if chosen else []
+        files = await self.asker.files_to_change(chosen) if chosen else []
+        # A small model goes by a file's name. What gets a new name, or something with one, is there.
+        new = {*self.gatherer.absent} & named(request)
+        known = named(request) - new
+        having = [path for path, text in chosen.items() if known & {*tokens(text)}]
+        return having if new and having and not {*having} & {*files} else files
 
 
 def _paths(tool: ToolSpec) -> list[str]:

@@ -259,6 +259,20 @@ async def test_a_file_without_the_old_name_is_written_again_as_well() -> None:
     assert ran.state.status == "answered"
 
 
+async def test_what_a_new_name_is_for_is_looked_for_where_the_old_one_stands() -> None:
+    pool = files(EDIT)
+    pool.files["notes.md"] = "# Notes\n\n- gates open at 8\n"
+    await planned(
+        *about("open_gate", "gates", files=["notes.md"]),
+        rewritten(GATES.replace("open_gate", "open_door")),
+        pool=pool,
+        prompt="rename open_gate to open_door",
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == GATES.replace("open_gate", "open_door")
+    assert pool.files["use.py"] == USE.replace("open_gate", "open_door")
+
+
 async def test_a_file_whose_edits_are_less_likely_is_told() -> None:
     pool = files(EDIT)
     pool.files["use.py"] = f"{USE}closed = 3\n"
