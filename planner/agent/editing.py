@@ -342,7 +342,7 @@ class Editor:
         shown = {path: texts[path] for path in best if path in texts}
         chosen = dict([*shown.items()][:MAX_FILES])
         files = await self.asker.files_to_change(chosen) if chosen else []
-        # A small model goes by a file's name. What gets a new name, or something with one, is there.
+        # A small model goes by a file's name. What gets a new name stands in the file.
         new = {*self.gatherer.absent} & named(request)
         known = named(request) - new
         having = [path for path, text in chosen.items() if known & {*tokens(text)}]

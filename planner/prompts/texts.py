@@ -86,18 +86,19 @@ def catalogue(tools: Sequence[ToolSpec]) -> str:
 
 def system(tools: Sequence[ToolSpec]) -> Message:
     """The part that all runs with the same permitted tools share, word for word."""
-    return _with_tools("system", tools, examples=fill("brief_examples"))
+    opening = system_act(tools)["content"]
+    return {
+        "role": "system",
+        "content": joined(opening, fill("system", examples=fill("brief_examples"))),
+    }
 
 
 def system_act(tools: Sequence[ToolSpec]) -> Message:
-    """The same for planning and making an action. What the other one says of sorting requests and
-    searching makes a small model plan calls that nobody asked for (docs/experiments.md)."""
-    return _with_tools("system_act", tools)
-
-
-def _with_tools(name: str, tools: Sequence[ToolSpec], **values: str) -> Message:
+    """The same for planning and making an action: its beginning, which a model's server need not
+    read again. What follows, of sorting requests and searching, makes a small model plan calls that
+    nobody asked for (docs/experiments.md)."""
     listed = catalogue(tools) if shown_whole(tools) else fill("tools_elsewhere")
-    return {"role": "system", "content": fill(name, tools=listed or "(none)", **values)}
+    return {"role": "system", "content": fill("system_act", tools=listed or "(none)")}
 
 
 def fenced(text: str) -> str:
