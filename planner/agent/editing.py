@@ -23,7 +23,7 @@ from planner.evidence import best_edits, renaming, rewriting
 from planner.evidence.file_text import file_text, split_lines
 from planner.evidence.listing import is_path_of, paths_said
 from planner.evidence.rewriting import Change, Edit
-from planner.evidence.words import apart, named, only_in, tokens, words
+from planner.evidence.words import apart, named, only_in, quoted, tokens, words
 from planner.passage import Passage
 from planner.protocol import Call, FromRecord
 from planner.state import Iteration
@@ -127,9 +127,11 @@ class Editor:
 
     async def _written(self, path: str, text: str, query: str) -> list[Change]:
         """The changes of a file that the model writes again, in parts where it is long."""
-        asked, names = {*tokens(self.state.prompt)}, named(self.state.prompt)
+        prompt = self.state.prompt
+        asked, names = {*tokens(prompt)}, {*named(prompt), *quoted(prompt)}
         kept: list[Change] = []
         left: list[str] = []
+        added = 0
         parts = rewriting.parts(path, text, query, names)
         for part in parts:
             said = names & {*tokens(part.text)}
@@ -144,9 +146,12 @@ class Editor:
             if len(once) < len(alone):
                 self.best.doubt(f"left out in {path}: what it defines already")
             kept += [each for each, edit in alone if edit in fitting]
+            added += bool(fitting) and not any(edit.lost for edit in fitting)
             left += [edit.shown for edit in once if edit not in fitting]
             if not whole:
                 self.best.doubt(f"what was written for {path} was cut off")
+        if added > 1:
+            self.best.doubt(f"lines were added in {added} places of {path}; one may be enough")
         if kept and left:
             told = shortened(flat("; ".join(left)), MAX_STEP_CHARS)
             self.best.doubt(f"left out in {path}, without a word of the request: {told}")
@@ -167,7 +172,8 @@ class Editor:
 
     def _unmade(self, request: str, changed: Mapping[str, Sequence[Change]]) -> list[str]:
         """The files that a request names and that were to change, or are not there, and have no
-        change. One that only has something to do with it, such as a test that fails, was read."""
+        change, and what it quotes of them. A file that only has something to do with it, such as a
+        test that fails, was read."""
         known = {*self._texts, *self._read_before()}
         endings = {PurePosixPath(path).suffix for path in known} - {""}
         found: list[str] = []
@@ -179,7 +185,9 @@ class Editor:
             absent = alone and not paths and (ending in endings or (ending and "/" in name))
             if absent or (to_change and not any(changed[path] for path in to_change)):
                 found.append(name)
-        return found
+        old = "\n".join(each.old for each in self._edits(changed))
+        stand = (each for each in quoted(request) if each in "\n".join(self._texts.values()))
+        return [*found, *(f'"{each}"' for each in stand if each not in old)]
 
     def _besides(self, query: str) -> list[str]:
         """The other tools that the request needs, as the model says, if the query has a word of
@@ -342,11 +350,8 @@ class Editor:
         shown = {path: texts[path] for path in best if path in texts}
         chosen = dict([*shown.items()][:MAX_FILES])
         files = await self.asker.files_to_change(chosen) if chosen else []
-        # A small model goes by a file's name. What gets a new name stands in the file.
-        new = {*self.gatherer.absent} & named(request)
-        known = named(request) - new
-        having = [path for path, text in chosen.items() if known & {*tokens(text)}]
-        return having if new and having and not {*having} & {*files} else files
+        having = best_edits.places(chosen, request, {*self.gatherer.absent})
+        return having if having and not {*having} & {*files} else files
 
 
 def _paths(tool: ToolSpec) -> list[str]:

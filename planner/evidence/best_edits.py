@@ -1,11 +1,24 @@
-"""Which of the edits that a model has written fit a request."""
+"""Which files have what a request changes, and which of the edits that a model wrote fit it."""
 
 from collections.abc import Mapping, Sequence
 
 from planner.evidence.definitions import defined_name, indentation
 from planner.evidence.file_text import split_lines
 from planner.evidence.rewriting import Edit
-from planner.evidence.words import only_in, words
+from planner.evidence.words import named, only_in, quoted, tokens, words
+
+
+def places(texts: Mapping[str, str], request: str, absent: set[str]) -> list[str]:
+    """The files that have what a request quotes, or a name beside one that is `absent` so far: it
+    gets the new name, or something with it. A small model goes by the names of files."""
+    new = absent & named(request)
+    known = named(request) - new if new else set[str]()
+    quotes = quoted(request)
+    return [
+        path
+        for path, text in texts.items()
+        if known & {*tokens(text)} or any(each in text for each in quotes)
+    ]
 
 
 def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> list[str]:

@@ -76,14 +76,14 @@ class Edit(NamedTuple):
 
 def parts(path: str, text: str, query: str, names: set[str]) -> list[Passage]:
     """The file itself if it is short; else its best units for the query, if possible among those
-    with one of the names, what defines one first; neighbours stand together."""
+    with one of the names or texts, what defines one first; neighbours stand together."""
     lines = split_lines(text)
     if len(text) <= MAX_REWRITTEN_CHARS:
         return [whole(path, text)] if lines else []
     units = of_file(path, text)
-    held = [each for each in units if names & {*tokens(each.text)}]
-    room = MAX_REWRITTEN_CHARS
-    spans: list[tuple[int, int]] = []
+    held = [each for each in units if any(" " in name and name in each.text for name in names)]
+    held = held or [each for each in units if names & {*tokens(each.text)}]
+    room, spans = MAX_REWRITTEN_CHARS, list[tuple[int, int]]()
     best = ranked(held or units, query)
     for unit in sorted(best, key=lambda each: names.isdisjoint(defined(each))):
         room -= len(unit.text)

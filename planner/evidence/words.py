@@ -54,6 +54,10 @@ _MARKED = re.compile(
     r"|[«“„「『]\s?(?=[^\s»“”」』]{0,60}\s?[»“”」』]))(\w+)"
     r"|\b([^\W\d]\w*)\(|(?<=[)\]])\.([^\W\d]\w*)"
 )
+_QUOTED = re.compile(
+    r"(?<!\w)(?:([\"'`])(?=\S)(?P<plain>[^\"'`\n]*\s[^\"'`\n]*)(?<=\S)\1(?!\w)"
+    r"|[“„«「『]\s?(?P<set>[^“”„«»「」『』\n]*\S)\s?[“”»」』])"
+)
 SHORT = 3
 """Characters of a word's beginning, or of a word that is not in Latin letters, that tell much."""
 LONG = 4
@@ -151,6 +155,12 @@ def named(text: str) -> set[str]:
     dot of `every(2).day`."""
     marked = {name for groups in _MARKED.findall(apart(text)) for name in groups if name}
     return marked | {each for each in tokens(text) if is_name(each)}
+
+
+def quoted(text: str) -> list[str]:
+    """The texts of several words that a text has in quotation marks."""
+    found = (each["plain"] or each["set"] for each in _QUOTED.finditer(text))
+    return [each for each in found if " " in each]
 
 
 def is_name(token: str) -> bool:

@@ -273,6 +273,54 @@ async def test_what_a_new_name_is_for_is_looked_for_where_the_old_one_stands() -
     assert pool.files["use.py"] == USE.replace("open_gate", "open_door")
 
 
+MANY = "\n\n".join(f"def gate_{n}():\n    # opens gate {n}\n    return {n}\n" for n in range(60))
+
+
+async def test_what_a_request_quotes_is_changed_where_it_stands() -> None:
+    pool = files(EDIT)
+    pool.files["gates.py"] = MANY
+    ran = await planned(
+        *about("comment", "gate"),
+        rewritten("def gate_42():\n    # opens gate forty-two\n    return 42\n"),
+        pool=pool,
+        prompt='Write the number in the comment "opens gate 42" in letters',
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == MANY.replace("opens gate 42", "opens gate forty-two")
+    assert ran.state.status == "answered"
+
+
+async def test_what_a_request_quotes_and_no_edit_changes_is_told() -> None:
+    pool = files(EDIT)
+    pool.files["gates.py"] = f"{GATES}\n\n# opens the gate\n"
+    ran = await planned(
+        *about("comment", "gate"),
+        rewritten(pool.files["gates.py"].replace("8", "9")),
+        pool=pool,
+        prompt='Write the comment "opens the gate" of OPEN_HOURS in capitals',
+        **ALLOWED,
+    )
+    assert ran.state.reason == snapshot('no change was found for "opens the gate"')
+
+
+async def test_lines_that_were_added_in_several_parts_of_a_file_are_told() -> None:
+    pool = files(EDIT)
+    pool.files["gates.py"] = MANY.replace("\n\ndef", f"\n\n# {'gate ' * 60}\n\ndef")
+    shown = parts("gates.py", pool.files["gates.py"], "gate", set())
+    assert len(shown) > 1
+    ran = await planned(
+        *about("gate"),
+        *(rewritten(f"{each.text}\n# all the gates\n") for each in shown),
+        pool=pool,
+        prompt="Add a comment on all the gates",
+        **ALLOWED,
+    )
+    assert ran.state.status == "partial"
+    assert ran.state.reason == snapshot(
+        "lines were added in 3 places of gates.py; one may be enough"
+    )
+
+
 async def test_a_file_whose_edits_are_less_likely_is_told() -> None:
     pool = files(EDIT)
     pool.files["use.py"] = f"{USE}closed = 3\n"

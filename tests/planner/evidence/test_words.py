@@ -7,7 +7,7 @@ import pytest
 from planner.evidence.hits import Hit
 from planner.evidence.renaming import renamed
 from planner.evidence.search_terms import absent, in_any_case, searches
-from planner.evidence.words import beginning, is_name, named, tokens, words
+from planner.evidence.words import beginning, is_name, named, quoted, tokens, words
 
 
 @pytest.mark.parametrize(
@@ -128,3 +128,17 @@ def test_a_name_is_renamed_beside_words_in_any_script() -> None:
 @pytest.mark.parametrize("word", ["APIs", "KPIs", "URLs"])
 def test_several_abbreviations_are_no_name(word: str) -> None:
     assert not is_name(word)
+
+
+@pytest.mark.parametrize(
+    ("text", "texts"),
+    [
+        ('Fix the typo in "cover to ms", not in `x`', ["cover to ms"]),
+        ("Schreibe „alles gut“ statt « tout va bien »", ["alles gut", "tout va bien"]),
+        ("the user's name and the server's port", []),
+        ("把“打开 门”改掉", ["打开 门"]),
+        ('an open " and no end', []),
+    ],
+)
+def test_texts_of_several_words_in_quotation_marks(text: str, texts: list[str]) -> None:
+    assert quoted(text) == texts
