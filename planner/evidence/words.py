@@ -55,8 +55,8 @@ _MARKED = re.compile(
     r"|\b([^\W\d]\w*)\(|(?<=[)\]])\.([^\W\d]\w*)"
 )
 _QUOTED = re.compile(
-    r"(?<!\w)(?:([\"'`])(?=\S)(?P<plain>[^\"'`\n]*\s[^\"'`\n]*)(?<=\S)\1(?!\w)"
-    r"|[“„«「『]\s?(?P<set>[^“”„«»「」『』\n]*\S)\s?[“”»」』])"
+    r"(?<!\w)([\"'`])(?=\S)(?P<plain>[^\"'`\n]*\s[^\"'`\n]*)(?<=\S)\1(?!\w)"
+    r"|[“„«「『]\s?(?P<set>[^“”„«»「」『』\n]*\S)\s?[“”»」』]"
 )
 SHORT = 3
 """Characters of a word's beginning, or of a word that is not in Latin letters, that tell much."""
