@@ -3,6 +3,7 @@ operator has declared for it.
 """
 
 import re
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
@@ -22,15 +23,29 @@ MAX_OTHERS = 3
 """Names that may be those of other libraries."""
 _LOCKED = re.compile(r"(?:[.-]lock(?:\.\w+)?|\.sum)$")
 """Files that list all that libraries need themselves."""
+_LISTED = (
+    r"[\"'](?:NAMES)[\"']\s*:\s*[\"'](?:[\^~<>=]+\s*\d|\d+\.[\dx*]|\*[\"'])"
+    r"|[\"'](?:NAMES)(?:\[[\w,]*\])?\s*(?:[<>~!=]=|[<>])\s*\d[\w.*]*\s*[\"',;]"
+    r"|^(?:NAMES)\s*=\s*(?:[\"'][\^~<>=]*\d{1,3}(?:\.[^\"']*)?[\"']|\{\s*[a-z]+\s*=)"
+    r"|^(?:NAMES)\s*[<>~!=]=\s*\d"
+    r"|\bgem\s+[\"'](?:NAMES)[\"']|_dependency\s*\(?\s*[\"'](?:NAMES)[\"']"
+)
+"""How the files that list what a project needs name a library."""
 USE = (
     r"(?i)(?:^\s*from\s+(?:NAMES)[\w.]*\s+import\b|^\s*import\s+(?:\w+,\s*)*(?:NAMES)\b"
     r"|^\s*(?:pub\s+)?use\s+(?:NAMES)::|^\s*using\s+(?:NAMES)\s*[.;]"
     r"|^\s*#\s*include\s*[<\"](?:NAMES)\b|^\s*import\s+[\w.]*\b(?:NAMES)\b[\w.*]*;"
-    r"|\b(?:from|require|import)\s*\(?\s*[\"'](?:NAMES)[\"'/]"
-    r"|[\"'](?:NAMES)[\"']\s*:\s*[\"'][\^~<>=*\d]|[\"'](?:NAMES)(?:\[[\w,]*\])?\s*[<>=~!]=?\s*\d"
-    r"|^(?:NAMES)\s*(?:=\s*(?:[\"'][\^~<>=*\d]|\{)|[<>=~!]=\s*\d|$))"
+    rf"|\b(?:from|require|import)\s*\(?\s*[\"'](?:NAMES)[\"'/]|{_LISTED}|^(?:NAMES)$)"
 )
-"""How most languages, and the files that list what a project needs, name a library."""
+"""How most languages, and these files, name a library."""
+_PLAIN_USE = (
+    r"(?i)(?:^\s*from\s+(?:NAMES)(?:\.\w+)*\s+import\b"
+    r"|^\s*import\s+(?:\w+,\s*)*(?:NAMES)(?:\.[\w.]*)?\s*(?:,|#|as\b|$)"
+    r"|^\s*(?:pub\s+)?(?-i:use\s+(?:NAMES)::)|^\s*using\s+(?:NAMES)\s*[.;]"
+    r"|^\s*#\s*include\s*[<\"](?:NAMES)/"
+    rf"|^\s*import\s+(?!javax?\.)(?:\w+\.)*(?:NAMES)\.[\w.*]*;|{_LISTED})"
+)
+"""The same for a word like "path", which a language's own modules and all kinds of lines have."""
 
 
 class Documentation:
@@ -97,16 +112,21 @@ class Documentation:
         used = await self.caller.look_up(search, _use(names), purpose)
         lines = hits.of_search(used.result) if used.succeeded else []
         lines = [each for each in lines if not _LOCKED.search(each.path)]
-        return [
-            name
-            for key, name in names.items()
-            if any(re.search(_use([key]), line.text) for line in lines)
-        ]
+        return [name for name in names.values() if any(_uses(each, name) for each in lines)]
 
 
-def _use(names: Iterable[str]) -> str:
+def _use(names: Iterable[str], use: str = USE) -> str:
     """A pattern of the lines that use one of these libraries."""
-    return USE.replace("NAMES", "|".join(map(re.escape, names)))
+    return use.replace("NAMES", "|".join(map(re.escape, names)))
+
+
+def _uses(line: Hit, name: str) -> bool:
+    """Whether a line uses a library of this name, which is no module of Python's own."""
+    key = name.lower()
+    plain = name in (key, name.upper())
+    how = USE if not plain else _LISTED if key in sys.stdlib_module_names else _PLAIN_USE
+    listed = line.text.strip() == key and "require" in line.path  # as in requirements.txt
+    return listed or re.search(_use([key], how), line.text) is not None
 
 
 def _identifier(listed: str, library: str, *, within: bool) -> str | None:

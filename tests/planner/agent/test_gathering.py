@@ -630,6 +630,48 @@ async def test_what_is_no_library_of_the_project_is_not_looked_up(files: dict[st
     assert asked_documentation(ran) == []
 
 
+@pytest.mark.parametrize(
+    ("use", "library"),
+    [
+        ("import angle from 'node:angle'", False),
+        ("const angle = require('angle')", False),  # one of Node's own may have that name
+        ("from angles import Angle", False),
+        ('"angle": "10"', False),
+        ("angle", False),
+        ("angle = {};", False),
+        ("#include <angle>", False),
+        ("import java.angle.Angle;", False),
+        ("use Angle::*;", False),
+        ("import type { Angle } from './angle'", False),
+        ("angles may be angle < 0: no", False),
+        ("import angle", True),
+        ("from angle.limits import MAX", True),
+        ("import angle.limits.Max", True),
+        ('    "angle": "^2.1.0",', True),
+        ('angle = { version = "1" }', True),
+        ('angle = "1"', True),
+        ("use angle::Limits;", True),
+        ("#include <angle/limits.h>", True),
+        ("gem 'angle', '~> 2'", True),
+    ],
+)
+async def test_a_plain_word_is_a_library_where_nothing_else_is_called_so(
+    use: str, library: bool
+) -> None:
+    pool = documented({"src/gate.txt": f"{use}\n\nopens at an angle\n"})
+    words = Fast({"search": ["angle"], "wants": "short answer"})
+    prompt = "At what angle does it open?"
+    ran = await planned(words, found("It is told."), pool=pool, prompt=prompt)
+    assert bool(asked_documentation(ran)) is library
+
+
+async def test_a_module_of_pythons_own_is_no_library() -> None:
+    pool = documented({"src/gate.py": "import json\n\nopens = json.loads\n"})
+    words = Fast({"search": ["json"], "wants": "short answer"})
+    ran = await planned(words, found("It is told."), pool=pool, prompt="Which json does it read?")
+    assert asked_documentation(ran) == []
+
+
 async def test_documentation_that_is_named_is_asked_for_any_library() -> None:
     pool = documented({"src/gate.py": "value = 1\n"})
     prompt = "Use docs: how far does a hinge open by default?"
