@@ -140,7 +140,8 @@ class Editor:
             written, whole = await self.asker.rewrite(part)
             self._names |= renaming.renames(part.text, written, asked)
             made = rewriting.changes(text, part, renaming.renamed(written, self._names))
-            alone = [(each, edit) for each in made for edit in rewriting.edits(path, text, [each])]
+            pairs = [(each, edit) for each in made for edit in rewriting.edits(path, text, [each])]
+            alone = [each for each in pairs if not best_edits.takes_over(each[1], self._names)]
             once = [edit for _, edit in alone if not best_edits.defines_again(text, edit, asked)]
             fitting = best_edits.fitting(once, query)
             if len(once) < len(alone):

@@ -47,6 +47,16 @@ def defines_again(text: str, edit: Edit, asked: set[str]) -> bool:
     return any(name in asked and line in there and line != f"{name}:" for name, line in new)
 
 
+def takes_over(edit: Edit, names: Mapping[str, str]) -> bool:
+    """Whether an edit puts a new name in the place of something else than what gets it."""
+    for lost, added in edit.hunks:
+        before, after = tokens("\n".join(lost)), tokens("\n".join(added))
+        for old, new in names.items():
+            if lost and after.count(new) > before.count(new) + before.count(old):
+                return True
+    return False
+
+
 def fitting(found: Sequence[Edit], query: str) -> list[Edit]:
     """The edits that have a word of the query, or a name that another one of these brings: a model
     that has nothing to change changes something else."""

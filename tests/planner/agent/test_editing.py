@@ -221,6 +221,20 @@ async def test_a_renamed_definition_takes_its_uses_along_without_a_model(
     assert (ran.state.status, ran.state.reason) == ("partial" if reason else "answered", reason)
 
 
+async def test_nothing_else_gets_the_new_name() -> None:
+    pool = files(EDIT)
+    pool.files["gates.py"] = f"{GATES}\n\nprint(open_gate(1))\nprint(shut_gate(2))\n"
+    written = pool.files["gates.py"].replace("open_gate", "open_door")
+    await planned(
+        *about("open_gate"),
+        rewritten(written.replace("shut_gate", "open_door")),
+        pool=pool,
+        prompt="rename open_gate to open_door",
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == written
+
+
 async def test_uses_that_a_search_left_out_are_told() -> None:
     class Cut(Files):
         async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
