@@ -113,6 +113,7 @@ class Editor:
             if others := [path for path, some in changed.items() if some and path not in kept]:
                 self.best.doubt(f"{', '.join(others)} may have to be changed as well")
             changed = {path: changed[path] for path in kept}
+        changed = best_edits.in_place(changed, self._texts, {*tokens(request)})
         using = [path for name in new_names for path in await self.gatherer.holding(name)]
         for path in dict.fromkeys(using):
             text = self._texts[path] = await self.gatherer.text(path) or ""
@@ -131,7 +132,7 @@ class Editor:
         asked, names = {*tokens(prompt)}, {*named(prompt), *quoted(prompt)}
         kept: list[Change] = []
         left: list[str] = []
-        added = 0
+        by_part: list[list[Edit]] = []
         parts = rewriting.parts(path, text, query, names)
         for part in parts:
             said = names & {*tokens(part.text)}
@@ -140,19 +141,18 @@ class Editor:
             written, whole = await self.asker.rewrite(part)
             self._names |= renaming.renames(part.text, written, asked)
             made = rewriting.changes(text, part, renaming.renamed(written, self._names))
-            pairs = [(each, edit) for each in made for edit in rewriting.edits(path, text, [each])]
-            alone = [each for each in pairs if not best_edits.takes_over(each[1], self._names)]
+            alone = [(each, edit) for each in made for edit in rewriting.edits(path, text, [each])]
             once = [edit for _, edit in alone if not best_edits.defines_again(text, edit, asked)]
             fitting = best_edits.fitting(once, query)
             if len(once) < len(alone):
                 self.best.doubt(f"left out in {path}: what it defines already")
             kept += [each for each, edit in alone if edit in fitting]
-            added += bool(fitting) and not any(edit.lost for edit in fitting)
+            by_part.append(fitting)
             left += [edit.shown for edit in once if edit not in fitting]
             if not whole:
                 self.best.doubt(f"what was written for {path} was cut off")
-        if added > 1:
-            self.best.doubt(f"lines were added in {added} places of {path}; one may be enough")
+        if best_edits.scattered(by_part):
+            self.best.doubt(f"{path} was changed in several places, and one may be enough")
         if kept and left:
             told = shortened(flat("; ".join(left)), MAX_STEP_CHARS)
             self.best.doubt(f"left out in {path}, without a word of the request: {told}")

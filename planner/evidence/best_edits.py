@@ -1,10 +1,12 @@
 """Which files have what a request changes, and which of the edits that a model wrote fit it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 from planner.evidence.definitions import defined_name, indentation
 from planner.evidence.file_text import split_lines
-from planner.evidence.rewriting import Edit
+from planner.evidence.rewriting import Change, Edit, edits
 from planner.evidence.words import named, only_in, quoted, tokens, words
 
 
@@ -47,14 +49,59 @@ def defines_again(text: str, edit: Edit, asked: set[str]) -> bool:
     return any(name in asked and line in there and line != f"{name}:" for name, line in new)
 
 
-def takes_over(edit: Edit, names: Mapping[str, str]) -> bool:
-    """Whether an edit puts a new name in the place of something else than what gets it."""
+def in_place(
+    changed: Mapping[str, Sequence[Change]], texts: Mapping[str, str], asked: set[str]
+) -> dict[str, list[Change]]:
+    """The changes of files without those that put what replaces something in the place of
+    something else: asked to change 10 to 20, a small model changes a 1 to 20 as well."""
+    alone = {
+        path: [(each, edits(path, texts[path], [each])) for each in some]
+        for path, some in changed.items()
+    }
+    pairs = _replaced(
+        [each for some in alone.values() for _, found in some for each in found], asked
+    )
+    return {
+        path: [each for each, found in some if not any(_takes_over(edit, pairs) for edit in found)]
+        for path, some in alone.items()
+    }
+
+
+def _replaced(found: Sequence[Edit], asked: set[str]) -> dict[str, str]:
+    """What a word, name or number that is asked about is replaced by, if by another such one."""
+    pairs: dict[str, str] = {}
+    for lost, added in (hunk for edit in found for hunk in edit.hunks):
+        old, new = Counter(tokens("\n".join(lost))), Counter(tokens("\n".join(added)))
+        gone, brought = {*(old - new)}, {*(new - old)}
+        if len(gone) == len(brought) == 1 and gone | brought <= asked:
+            pairs[gone.pop()] = brought.pop()
+    return pairs
+
+
+def _takes_over(edit: Edit, pairs: Mapping[str, str]) -> bool:
     for lost, added in edit.hunks:
         before, after = tokens("\n".join(lost)), tokens("\n".join(added))
-        for old, new in names.items():
+        for old, new in pairs.items():
             if lost and after.count(new) > before.count(new) + before.count(old):
                 return True
     return False
+
+
+def scattered(by_part: Sequence[Sequence[Edit]]) -> bool:
+    """Whether lines were only added in several parts of a file, or the same lines put in the place
+    of different ones: a model that is shown one part after another makes a change in each."""
+    made = [
+        (
+            [line.strip() for edit in some for line in edit.lost],
+            [line.strip() for edit in some for line in edit.added],
+        )
+        for some in by_part
+        if some
+    ]
+    return sum(not lost for lost, _ in made) > 1 or any(
+        added and added == other and lost != before
+        for (lost, added), (before, other) in combinations(made, 2)
+    )
 
 
 def fitting(found: Sequence[Edit], query: str) -> list[Edit]:

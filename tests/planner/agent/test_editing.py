@@ -221,15 +221,24 @@ async def test_a_renamed_definition_takes_its_uses_along_without_a_model(
     assert (ran.state.status, ran.state.reason) == ("partial" if reason else "answered", reason)
 
 
-async def test_nothing_else_gets_the_new_name() -> None:
+@pytest.mark.parametrize(
+    ("request_", "old", "new", "other"),
+    [
+        ("rename open_gate to open_door", "open_gate", "open_door", "shut_gate"),
+        ("Change OPEN_HOURS from 8 to 9", "8", "9", "2"),
+    ],
+)
+async def test_nothing_else_gets_the_new_name_or_value(
+    request_: str, old: str, new: str, other: str
+) -> None:
     pool = files(EDIT)
-    pool.files["gates.py"] = f"{GATES}\n\nprint(open_gate(1))\nprint(shut_gate(2))\n"
-    written = pool.files["gates.py"].replace("open_gate", "open_door")
+    pool.files["gates.py"] = f"{GATES}\n\nprint(open_gate(1))\n\nprint(shut_gate(2))\n"
+    written = pool.files["gates.py"].replace(old, new)
     await planned(
-        *about("open_gate"),
-        rewritten(written.replace("shut_gate", "open_door")),
+        *about("OPEN_HOURS", "open_gate"),
+        rewritten(written.replace(other, new)),
         pool=pool,
-        prompt="rename open_gate to open_door",
+        prompt=request_,
         **ALLOWED,
     )
     assert pool.files["gates.py"] == written
@@ -317,21 +326,26 @@ async def test_what_a_request_quotes_and_no_edit_changes_is_told() -> None:
     assert ran.state.reason == snapshot('no change was found for "opens the gate"')
 
 
-async def test_lines_that_were_added_in_several_parts_of_a_file_are_told() -> None:
+@pytest.mark.parametrize("replaced", ["", "return"])
+async def test_one_change_in_several_parts_of_a_file_is_told(replaced: str) -> None:
+    request = "Say that it is a gate, in gate_3 or gate_30"
     pool = files(EDIT)
-    pool.files["gates.py"] = MANY.replace("\n\ndef", f"\n\n# {'gate ' * 60}\n\ndef")
-    shown = parts("gates.py", pool.files["gates.py"], "gate", set())
-    assert len(shown) > 1
+    pool.files["gates.py"] = MANY
+    shown = parts("gates.py", MANY, request, {"gate_3", "gate_30"})
+    assert len(shown) == 2
     ran = await planned(
         *about("gate"),
-        *(rewritten(f"{each.text}\n# all the gates\n") for each in shown),
+        *(
+            rewritten(f"{each.text.split(replaced)[0] if replaced else each.text}\n    # a gate\n")
+            for each in shown
+        ),
         pool=pool,
-        prompt="Add a comment on all the gates",
+        prompt=request,
         **ALLOWED,
     )
-    assert ran.state.status == "partial"
-    assert ran.state.reason == snapshot(
-        "lines were added in 3 places of gates.py; one may be enough"
+    assert (ran.state.status, ran.state.reason) == (
+        "partial",
+        "gates.py was changed in several places, and one may be enough",
     )
 
 
