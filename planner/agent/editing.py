@@ -8,7 +8,7 @@ follows without a model.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -110,8 +110,7 @@ class Editor:
                 changed[path] = await self._written(path, text, query)
         if not (named(request) or paths_said(request)):
             kept = best_edits.likeliest(self._edits(changed), self._texts, query)
-            if others := [path for path, some in changed.items() if some and path not in kept]:
-                self.best.doubt(f"{', '.join(others)} may have to be changed as well")
+            self._doubt_unchanged(p for p, some in changed.items() if some and p not in kept)
             changed = {path: changed[path] for path in kept}
         changed = best_edits.in_place(changed, self._texts, {*tokens(request)})
         using = [path for name in new_names for path in await self.gatherer.holding(name)]
@@ -130,8 +129,7 @@ class Editor:
         """The changes of a file that the model writes again, in parts where it is long."""
         prompt = self.state.prompt
         asked, names = {*tokens(prompt)}, {*named(prompt), *quoted(prompt)}
-        kept: list[Change] = []
-        left: list[str] = []
+        kept, left = list[Change](), list[str]()
         by_part: list[list[Edit]] = []
         parts = rewriting.parts(path, text, query, names)
         for part in parts:
@@ -142,7 +140,7 @@ class Editor:
             self._names |= renaming.renames(part.text, written, asked)
             made = rewriting.changes(text, part, renaming.renamed(written, self._names))
             alone = [(each, edit) for each in made for edit in rewriting.edits(path, text, [each])]
-            once = [edit for _, edit in alone if not best_edits.defines_again(text, edit, asked)]
+            once = best_edits.defined_once(text, [edit for _, edit in alone], asked, by_part)
             fitting = best_edits.fitting(once, query)
             if len(once) < len(alone):
                 self.best.doubt(f"left out in {path}: what it defines already")
@@ -160,6 +158,10 @@ class Editor:
         if more := taken & asked & {*tokens(_outside(text, parts))}:
             self.best.doubt(f"{path} has {', '.join(sorted(more))} in other places, too")
         return kept
+
+    def _doubt_unchanged(self, files: Iterable[str]) -> None:
+        if told := ", ".join(sorted(files)):
+            self.best.doubt(f"{told} may have to be changed as well")
 
     def _doubt_names(self, names: Mapping[str, str], defining: Sequence[str]) -> None:
         """Doubt new names in the place of what may be something else of the same name."""
@@ -340,9 +342,8 @@ class Editor:
         texts: dict[str, str] = {}
         for each in sorted(self.state.passages, key=lambda each: each.first):
             if each.upstream in ours:
-                texts[each.source] = "\n...\n".join(
-                    filter(None, [texts.get(each.source), each.text])
-                )
+                before = texts.get(each.source)
+                texts[each.source] = f"{before}\n...\n{each.text}" if before else each.text
         named_ = paths_said(request)
         for path in named_:
             if "/" in path and path not in texts and (text := await self.gatherer.text(path)):
@@ -351,8 +352,9 @@ class Editor:
         shown = {path: texts[path] for path in best if path in texts}
         chosen = dict([*shown.items()][:MAX_FILES])
         files = await self.asker.files_to_change(chosen) if chosen else []
-        having = best_edits.places(chosen, request, {*self.gatherer.absent})
-        return having if having and not {*having} & {*files} else files
+        kept = best_edits.files_for(request, files, chosen, {*self.gatherer.absent})
+        self._doubt_unchanged({*files} - {*kept} if {*files} & {*kept} else ())
+        return kept
 
 
 def _paths(tool: ToolSpec) -> list[str]:

@@ -6,21 +6,30 @@ from itertools import combinations
 
 from planner.evidence.definitions import defined_name, indentation
 from planner.evidence.file_text import split_lines
+from planner.evidence.listing import is_path_of, paths_said
 from planner.evidence.rewriting import Change, Edit, edits
 from planner.evidence.words import named, only_in, quoted, tokens, words
 
 
-def places(texts: Mapping[str, str], request: str, absent: set[str]) -> list[str]:
-    """The files that have what a request quotes, or a name beside one that is `absent` so far: it
-    gets the new name, or something with it. A small model goes by the names of files."""
+def files_for(
+    request: str, chosen: Sequence[str], texts: Mapping[str, str], absent: set[str]
+) -> list[str]:
+    """Of the files that a model chose, those to change: the ones that the request names by their
+    paths, if it chose one of these, and those with what it quotes, or with a name beside one that
+    is `absent` so far, since that gets the new name, or something with it. A small model goes by
+    the names of files, so the latter are taken if it chose none of them."""
     new = absent & named(request)
     known = named(request) - new if new else set[str]()
     quotes = quoted(request)
-    return [
+    having = [
         path
         for path, text in texts.items()
         if known & {*tokens(text)} or any(each in text for each in quotes)
     ]
+    said = [path for path in chosen if any(is_path_of(name, path) for name in paths_said(request))]
+    if said:
+        return [path for path in chosen if path in (*said, *having)]
+    return having if having and not {*having} & {*chosen} else [*chosen]
 
 
 def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> list[str]:
@@ -38,6 +47,19 @@ def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> li
     scored = [(score(each), each.path) for each in found]
     best = max(scored, default=(None, ""))[0]
     return list(dict.fromkeys(path for reached, path in scored if reached == best))
+
+
+def defined_once(
+    text: str, found: Sequence[Edit], asked: set[str], before: Sequence[Sequence[Edit]]
+) -> list[Edit]:
+    """The edits of a file but for those that define something asked about that it has already, or
+    that edits `before` define."""
+    there = {name for some in before for edit in some for name in new_definitions(edit)}
+    return [
+        edit
+        for edit in found
+        if asked.isdisjoint(new_definitions(edit) & there) and not defines_again(text, edit, asked)
+    ]
 
 
 def defines_again(text: str, edit: Edit, asked: set[str]) -> bool:
@@ -102,6 +124,15 @@ def scattered(by_part: Sequence[Sequence[Edit]]) -> bool:
         added and added == other and lost != before
         for (lost, added), (before, other) in combinations(made, 2)
     )
+
+
+def new_definitions(edit: Edit) -> set[str]:
+    """What an edit defines at the outermost level that it does not just change."""
+    before, after = (
+        {defined_name(line) for line in lines if not indentation(line)}
+        for lines in (edit.lost, edit.added)
+    )
+    return {name for name in after - before if name}
 
 
 def fitting(found: Sequence[Edit], query: str) -> list[Edit]:

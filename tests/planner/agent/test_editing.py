@@ -349,6 +349,36 @@ async def test_one_change_in_several_parts_of_a_file_is_told(replaced: str) -> N
     )
 
 
+async def test_of_files_beside_one_that_the_request_names_is_told() -> None:
+    pool = files(EDIT)
+    pool.files["notes.md"] = "# On gates\n"
+    ran = await planned(
+        *about("gates", files=["notes.md", "gates.py"]),
+        rewritten(f"{GATES}\n\ndef shut_gate(name):\n    return None\n"),
+        pool=pool,
+        prompt="Add a function shut_gate to gates.py",
+        **ALLOWED,
+    )
+    assert "def shut_gate" in pool.files["gates.py"]
+    assert ran.state.reason == "notes.md may have to be changed as well"
+
+
+async def test_what_a_part_of_a_file_defines_now_is_not_defined_in_another_one() -> None:
+    request = "Define shut_gate, like gate_3 and gate_30"
+    pool = files(EDIT)
+    pool.files["gates.py"] = MANY
+    shown = parts("gates.py", MANY, request, {"gate_3", "gate_30"})
+    assert len(shown) == 2
+    one, other = (
+        f"{each.text}\n\n\ndef shut_gate({n}):\n    pass\n" for n, each in enumerate(shown)
+    )
+    ran = await planned(
+        *about("gate"), rewritten(one), rewritten(other), pool=pool, prompt=request, **ALLOWED
+    )
+    assert pool.files["gates.py"].count("def shut_gate") == 1
+    assert ran.state.reason == "left out in gates.py: what it defines already"
+
+
 async def test_a_file_whose_edits_are_less_likely_is_told() -> None:
     pool = files(EDIT)
     pool.files["use.py"] = f"{USE}closed = 3\n"
