@@ -70,6 +70,8 @@ def test_a_line_defines_the_name_that_it_is_about(line: str, name: str) -> None:
         "-- of the depot. If in doubt, DO NOT USE THIS.",
         "     Defaults to 20 messages",
         "is used by default",
+        "From a Depot:",
+        "Install with NPM: see below",
         "assert_equal Depot.load(key), 3",
         "\tMaxTries int",
         "\tdepot    *Depot",
