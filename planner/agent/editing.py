@@ -6,9 +6,8 @@ is called, with marks in the place of the texts. What uses a definition that has
 follows without a model.
 """
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -20,7 +19,7 @@ from planner.agent.tool_calls import Caller
 from planner.checks import validation
 from planner.checks.guards.arguments import takes_path
 from planner.evidence import best_edits, renaming, rewriting
-from planner.evidence.file_text import file_text, split_lines
+from planner.evidence.file_text import doubled, file_text, split_lines
 from planner.evidence.listing import is_path_of, paths_said
 from planner.evidence.rewriting import Change, Edit
 from planner.evidence.words import apart, named, only_in, quoted, tokens, words
@@ -112,7 +111,10 @@ class Editor:
             kept = best_edits.likeliest(self._edits(changed), self._texts, query)
             self._doubt_unchanged(p for p, some in changed.items() if some and p not in kept)
             changed = {path: changed[path] for path in kept}
-        changed = best_edits.in_place(changed, self._texts, {*tokens(request)})
+        changed, others = best_edits.in_place(changed, self._texts, {*tokens(request)})
+        for each in others:
+            told = shortened(flat(each.shown), MAX_STEP_CHARS)
+            self.best.doubt(f"left out in {each.path}, because it replaces something else: {told}")
         using = [path for name in new_names for path in await self.gatherer.holding(name)]
         for path in dict.fromkeys(using):
             text = self._texts[path] = await self.gatherer.text(path) or ""
@@ -284,7 +286,7 @@ class Editor:
                 self.best.doubt(f"{path} reads as it did before")
             elif self._lost_unseen(path, before, text):
                 self.best.doubt(f"{path} has lost lines that the model was not shown")
-            elif _doubled(before, text):
+            elif doubled(before, text):
                 self.best.doubt(f"{path} has lines twice that it had once")
 
     def _read_before(self) -> dict[str, str]:
@@ -369,18 +371,6 @@ def _edits_files(tool: ToolSpec) -> bool:
 def _writes(tool: ToolSpec) -> bool:
     """Whether a tool could take a file's path and a text for it."""
     return bool(_paths(tool)) and len(validation.texts(tool.grammar)) > len(_paths(tool))
-
-
-def _doubled(before: str, text: str) -> bool:
-    """Whether lines that stood in a text once, one after another, now stand there twice."""
-    was, now = Counter(_runs(before)), Counter(_runs(text))
-    return any(was[lines] == 1 and times > 1 for lines, times in now.items())
-
-
-def _runs(text: str) -> Iterator[tuple[str, ...]]:
-    """Three lines at a time, of those with a word: two may be the same by chance."""
-    lines = [line.strip() for line in split_lines(text) if re.search(r"\w", line)]
-    return zip(lines, lines[1:], lines[2:], strict=False)
 
 
 def _plain(text: str) -> str:

@@ -73,20 +73,23 @@ def defines_again(text: str, edit: Edit, asked: set[str]) -> bool:
 
 def in_place(
     changed: Mapping[str, Sequence[Change]], texts: Mapping[str, str], asked: set[str]
-) -> dict[str, list[Change]]:
-    """The changes of files without those that put what replaces something in the place of
-    something else: asked to change 10 to 20, a small model changes a 1 to 20 as well."""
-    alone = {
-        path: [(each, edits(path, texts[path], [each])) for each in some]
+) -> tuple[dict[str, list[Change]], list[Edit]]:
+    """The changes of files, and the edits among them that put what replaces something in the place
+    of something else: asked to change 10 to 20, a small model changes a 1 to 20 as well."""
+    alone = [
+        (path, each, edits(path, texts[path], [each]))
         for path, some in changed.items()
-    }
-    pairs = _replaced(
-        [each for some in alone.values() for _, found in some for each in found], asked
-    )
-    return {
-        path: [each for each, found in some if not any(_takes_over(edit, pairs) for edit in found)]
-        for path, some in alone.items()
-    }
+        for each in some
+    ]
+    pairs = _replaced([edit for _, _, found in alone for edit in found], asked)
+    kept: dict[str, list[Change]] = {path: [] for path in changed}
+    others: list[Edit] = []
+    for path, each, found in alone:
+        if any(_takes_over(edit, pairs) for edit in found):
+            others += found
+        else:
+            kept[path].append(each)
+    return kept, others
 
 
 def _replaced(found: Sequence[Edit], asked: set[str]) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """The text of a file: from what a tool says, and as lines that can be shown."""
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 
 from planner.text import json_of
 
@@ -62,3 +64,15 @@ def _is_prose(line: str) -> bool:
     """Whether a line has blanks between words, or is in a script that has none."""
     foreign = sum(not each.isascii() for each in line)
     return line.count(" ") * MAX_WORD > len(line) or 2 * foreign > len(line)
+
+
+def doubled(before: str, text: str) -> bool:
+    """Whether lines that stood in a text once, one after another, now stand there twice."""
+    was, now = Counter(_runs(before)), Counter(_runs(text))
+    return any(was[lines] == 1 and times > 1 for lines, times in now.items())
+
+
+def _runs(text: str) -> Iterator[tuple[str, ...]]:
+    """Three lines at a time, of those with a word: two may be the same by chance."""
+    lines = [line.strip() for line in split_lines(text) if re.search(r"\w", line)]
+    return zip(lines, lines[1:], lines[2:], strict=False)

@@ -222,25 +222,33 @@ async def test_a_renamed_definition_takes_its_uses_along_without_a_model(
 
 
 @pytest.mark.parametrize(
-    ("request_", "old", "new", "other"),
+    ("request_", "old", "new", "other", "left"),
     [
-        ("rename open_gate to open_door", "open_gate", "open_door", "shut_gate"),
-        ("Change OPEN_HOURS from 8 to 9", "8", "9", "2"),
+        (
+            *("rename open_gate to open_door", "open_gate", "open_door", "shut_gate"),
+            "print(shut_gate(2)) → print(open_door(2))",
+        ),
+        (
+            *("Change OPEN_HOURS from 8 to 9", "8", "9", "2"),
+            "print(shut_gate(2)) → print(shut_gate(9))",
+        ),
     ],
 )
 async def test_nothing_else_gets_the_new_name_or_value(
-    request_: str, old: str, new: str, other: str
+    request_: str, old: str, new: str, other: str, left: str
 ) -> None:
     pool = files(EDIT)
     pool.files["gates.py"] = f"{GATES}\n\nprint(open_gate(1))\n\nprint(shut_gate(2))\n"
     written = pool.files["gates.py"].replace(old, new)
-    await planned(
+    ran = await planned(
         *about("OPEN_HOURS", "open_gate"),
         rewritten(written.replace(other, new)),
         pool=pool,
         prompt=request_,
         **ALLOWED,
     )
+    told = f"left out in gates.py, because it replaces something else: {left}"
+    assert (ran.state.status, ran.state.reason) == ("partial", told)
     assert pool.files["gates.py"] == written
 
 
