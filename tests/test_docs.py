@@ -421,11 +421,15 @@ def test_commands_run(
     run_in_place: Callable[[list[str]], None],
 ) -> None:
     ollama.models = MODELS
+    asked = place.project / "jobs" / "asked.py"
     if "ask" in words:
-        (place.project / "jobs" / "asked.py").write_text(f"# {words[-1]}\n")
+        asked.write_text(f"# {words[-1]}\n")
         ollama.expect(found("It is not in jobs/asked.py."))
     monkeypatch.chdir(place.root)
-    run_in_place(on(place, words))
+    try:
+        run_in_place(on(place, words))
+    finally:
+        asked.unlink(missing_ok=True)  # other tests read the same project
 
 
 @pytest.mark.parametrize("words", sorted(LOOK), ids=" ".join)

@@ -80,8 +80,8 @@ class Prompts:
                 request, brought = joined(request, brought), ""
             if call.role == left_out or (call.role == "files" and not state.passages):
                 continue
-            taken = call.role != "brief" or (call is sorting and brief and brief.first)
-            reply = call.reply if taken else _without_questions(call.reply)
+            taken = call.role != "brief" or (call is sorting and state.opens.in_turn)
+            reply = call.reply if taken else without_questions(call.reply)
             messages += [user(joined(request, call.question)), assistant(reply)]
             request = ""
         request = joined(request, brought)
@@ -283,7 +283,7 @@ def _passed_over(state: RunState, iteration: Iteration) -> bool:
     return any(each.by != "lookup" and found_something(each) for each in later)
 
 
-def _without_questions(reply: str) -> str:
+def without_questions(reply: str) -> str:
     """The reply that read the request, without the two questions in it, which code did not take: a
     small model writes an answer there, and believes it later."""
     told = json_of(reply)

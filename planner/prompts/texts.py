@@ -86,11 +86,8 @@ def catalogue(tools: Sequence[ToolSpec]) -> str:
 
 def system(tools: Sequence[ToolSpec]) -> Message:
     """The part that all runs with the same permitted tools share, word for word."""
-    opening = system_act(tools)["content"]
-    return {
-        "role": "system",
-        "content": joined(opening, fill("system", examples=fill("brief_examples"))),
-    }
+    sorting = fill("system", examples=fill("brief_examples"))
+    return {"role": "system", "content": f"{system_act(tools)['content']}\n\n{sorting}"}
 
 
 def system_act(tools: Sequence[ToolSpec]) -> Message:
