@@ -7,7 +7,7 @@ follows without a model.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -106,13 +106,14 @@ class Editor:
         for path in files:
             text = self._texts[path] = await self.gatherer.text(path) or ""
             if not new_names.keys() & {*tokens(text)}:  # uses are found without a model
-                changed[path] = await self._written(path, text, query)
+                changed[path] = await self._written(path, text, query, self._edits(changed))
         if not (named(request) or paths_said(request)):
             kept = best_edits.likeliest(self._edits(changed), self._texts, query)
-            self._doubt_unchanged(p for p, some in changed.items() if some and p not in kept)
+            if others := [path for path, some in changed.items() if some and path not in kept]:
+                self.best.doubt(f"{', '.join(others)} may have to be changed as well")
             changed = {path: changed[path] for path in kept}
-        changed, others = best_edits.in_place(changed, self._texts, {*tokens(request)})
-        for each in others:
+        changed, elsewhere = best_edits.in_place(changed, self._texts, {*tokens(request)})
+        for each in elsewhere:
             told = shortened(flat(each.shown), MAX_STEP_CHARS)
             self.best.doubt(f"left out in {each.path}, because it replaces something else: {told}")
         using = [path for name in new_names for path in await self.gatherer.holding(name)]
@@ -127,8 +128,11 @@ class Editor:
             self.best.doubt(f"{', '.join(besides)} may be needed as well")
         return self._edits(changed)
 
-    async def _written(self, path: str, text: str, query: str) -> list[Change]:
-        """The changes of a file that the model writes again, in parts where it is long."""
+    async def _written(
+        self, path: str, text: str, query: str, before: Sequence[Edit]
+    ) -> list[Change]:
+        """The changes of a file that the model writes again, in parts where it is long; `before`
+        are the edits of other files."""
         prompt = self.state.prompt
         asked, names = {*tokens(prompt)}, {*named(prompt), *quoted(prompt)}
         kept, left = list[Change](), list[str]()
@@ -142,7 +146,8 @@ class Editor:
             self._names |= renaming.renames(part.text, written, asked)
             made = rewriting.changes(text, part, renaming.renamed(written, self._names))
             alone = [(each, edit) for each in made for edit in rewriting.edits(path, text, [each])]
-            once = best_edits.defined_once(text, [edit for _, edit in alone], asked, by_part)
+            edits = [edit for _, edit in alone]
+            once = best_edits.defined_once(text, edits, asked, [before, *by_part])
             fitting = best_edits.fitting(once, query)
             if len(once) < len(alone):
                 self.best.doubt(f"left out in {path}: what it defines already")
@@ -160,10 +165,6 @@ class Editor:
         if more := taken & asked & {*tokens(_outside(text, parts))}:
             self.best.doubt(f"{path} has {', '.join(sorted(more))} in other places, too")
         return kept
-
-    def _doubt_unchanged(self, files: Iterable[str]) -> None:
-        if told := ", ".join(sorted(files)):
-            self.best.doubt(f"{told} may have to be changed as well")
 
     def _doubt_names(self, names: Mapping[str, str], defining: Sequence[str]) -> None:
         """Doubt new names in the place of what may be something else of the same name."""
@@ -354,9 +355,7 @@ class Editor:
         shown = {path: texts[path] for path in best if path in texts}
         chosen = dict([*shown.items()][:MAX_FILES])
         files = await self.asker.files_to_change(chosen) if chosen else []
-        kept = best_edits.files_for(request, files, chosen, {*self.gatherer.absent})
-        self._doubt_unchanged({*files} - {*kept} if {*files} & {*kept} else ())
-        return kept
+        return best_edits.files_for(request, files, chosen, {*self.gatherer.absent})
 
 
 def _paths(tool: ToolSpec) -> list[str]:

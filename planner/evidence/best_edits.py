@@ -14,22 +14,21 @@ from planner.evidence.words import named, only_in, quoted, tokens, words
 def files_for(
     request: str, chosen: Sequence[str], texts: Mapping[str, str], absent: set[str]
 ) -> list[str]:
-    """Of the files that a model chose, those to change: the ones that the request names by their
-    paths, if it chose one of these, and those with what it quotes, or with a name beside one that
-    is `absent` so far, since that gets the new name, or something with it. A small model goes by
-    the names of files, so the latter are taken if it chose none of them."""
-    new = absent & named(request)
-    known = named(request) - new if new else set[str]()
-    quotes = quoted(request)
+    """The files to change: those that a model chose, the ones that the request names by their
+    paths first. If it chose none that has what the request quotes, or a name beside one that is
+    `absent` so far, those that have it are taken: they get the new name, or something with it, and
+    a small model goes by the names of files."""
+    names, quotes = named(request), quoted(request)
+    known = names - absent if names & absent else set[str]()
     having = [
         path
         for path, text in texts.items()
         if known & {*tokens(text)} or any(each in text for each in quotes)
     ]
+    if having and not {*having} & {*chosen}:
+        return having
     said = [path for path in chosen if any(is_path_of(name, path) for name in paths_said(request))]
-    if said:
-        return [path for path in chosen if path in (*said, *having)]
-    return having if having and not {*having} & {*chosen} else [*chosen]
+    return list(dict.fromkeys([*said, *chosen]))
 
 
 def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> list[str]:
@@ -53,7 +52,7 @@ def defined_once(
     text: str, found: Sequence[Edit], asked: set[str], before: Sequence[Sequence[Edit]]
 ) -> list[Edit]:
     """The edits of a file but for those that define something asked about that it has already, or
-    that edits `before` define."""
+    that edits `before`, also of other files, define."""
     there = {name for some in before for edit in some for name in new_definitions(edit)}
     return [
         edit
@@ -105,10 +104,11 @@ def _replaced(found: Sequence[Edit], asked: set[str]) -> dict[str, str]:
 
 def _takes_over(edit: Edit, pairs: Mapping[str, str]) -> bool:
     for lost, added in edit.hunks:
-        before, after = tokens("\n".join(lost)), tokens("\n".join(added))
-        for old, new in pairs.items():
-            if lost and after.count(new) > before.count(new) + before.count(old):
-                return True
+        before, after = Counter(tokens("\n".join(lost))), Counter(tokens("\n".join(added)))
+        if before - after and any(
+            after[new] > before[new] + before[old] for old, new in pairs.items()
+        ):
+            return True
     return False
 
 

@@ -252,6 +252,36 @@ async def test_nothing_else_gets_the_new_name_or_value(
     assert pool.files["gates.py"] == written
 
 
+async def test_what_is_only_added_takes_no_place() -> None:
+    pool = files(EDIT)
+    written = GATES.replace("open_gate(name)", "open_gate(name, hours=OPEN_HOURS)")
+    pool.files["gates.py"] = f"{GATES}\n\nprint(OPEN_HOURS)\n"
+    ran = await planned(
+        *about("open_gate", "hours"),
+        rewritten(f"{written}\n\nprint(hours)\n"),
+        pool=pool,
+        prompt="Give open_gate a parameter hours, which is OPEN_HOURS by default, and print it",
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == f"{written}\n\nprint(hours)\n"
+    assert ran.state.status == "answered"
+
+
+async def test_a_file_with_a_name_of_the_request_is_changed_beside_one_that_it_names() -> None:
+    pool = files(EDIT)
+    pool.files["use.py"] = f"{USE}print(OPEN_HOURS)\n"
+    ran = await planned(
+        *about("OPEN_HOURS", files=["gates.py", "use.py"]),
+        rewritten(GATES.replace("OPEN_HOURS = 8\n", "")),
+        rewritten(f"OPEN_HOURS = 8\n{pool.files['use.py']}"),
+        pool=pool,
+        prompt="Take OPEN_HOURS out of gates.py",
+        **ALLOWED,
+    )
+    assert "OPEN_HOURS = 8" in pool.files["use.py"]
+    assert ran.state.status == "answered"
+
+
 async def test_uses_that_a_search_left_out_are_told() -> None:
     class Cut(Files):
         async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
@@ -357,18 +387,20 @@ async def test_one_change_in_several_parts_of_a_file_is_told(replaced: str) -> N
     )
 
 
-async def test_of_files_beside_one_that_the_request_names_is_told() -> None:
+async def test_what_the_file_that_the_request_names_defines_is_not_defined_in_another_one() -> None:
     pool = files(EDIT)
-    pool.files["notes.md"] = "# On gates\n"
+    added = "\n\ndef shut_gate(name):\n    return None\n"
     ran = await planned(
-        *about("gates", files=["notes.md", "gates.py"]),
-        rewritten(f"{GATES}\n\ndef shut_gate(name):\n    return None\n"),
+        *about("gates", "open_gate", files=["use.py", "gates.py"]),
+        rewritten(f"{GATES}{added}"),
+        rewritten(f"{USE}{added}"),
         pool=pool,
-        prompt="Add a function shut_gate to gates.py",
+        prompt="Add a function shut_gate to gates.py, beside open_gate",
         **ALLOWED,
     )
-    assert "def shut_gate" in pool.files["gates.py"]
-    assert ran.state.reason == "notes.md may have to be changed as well"
+    assert pool.files["gates.py"] == f"{GATES}{added}"
+    assert pool.files["use.py"] == USE
+    assert ran.state.reason == "left out in use.py: what it defines already"
 
 
 async def test_what_a_part_of_a_file_defines_now_is_not_defined_in_another_one() -> None:
