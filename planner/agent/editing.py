@@ -113,9 +113,10 @@ class Editor:
                 self.best.doubt(f"{', '.join(others)} may have to be changed as well")
             changed = {path: changed[path] for path in kept}
         changed, elsewhere = best_edits.in_place(changed, self._texts, {*tokens(request)})
-        for each in elsewhere:
-            told = shortened(flat(each.shown), MAX_STEP_CHARS)
-            self.best.doubt(f"left out in {each.path}, because it replaces something else: {told}")
+        if elsewhere:
+            paths = ", ".join(dict.fromkeys(each.path for each in elsewhere))
+            told = shortened(flat(", ".join(each.shown for each in elsewhere)), MAX_STEP_CHARS)
+            self.best.doubt(f"left out in {paths}, because it replaces something else: {told}")
         using = [path for name in new_names for path in await self.gatherer.holding(name)]
         for path in dict.fromkeys(using):
             text = self._texts[path] = await self.gatherer.text(path) or ""
