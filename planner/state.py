@@ -134,8 +134,6 @@ class Part:
     calls: int = 0
     steps: int = 0
     brief: events.BriefMade | None = None
-    in_turn: bool = False
-    """Whether the two questions in its brief were taken at first, if it had any."""
     opening: list[events.ModelCalled] = field(default_factory=list)
     """What a model was asked before the first tool call, and what it replied."""
     before: list[str] = field(default_factory=list)
@@ -446,8 +444,6 @@ class RunState:
                     )
                 )
             case events.BriefMade():
-                if self.part.brief is None:
-                    self.part.in_turn = bool(event.first)
                 self.part.brief = event
             case events.PassagesGathered():
                 self.iterations[event.iteration].gathered = event

@@ -112,7 +112,7 @@ class Documentation:
         used = await self.caller.look_up(search, _use(names), purpose)
         lines = hits.of_search(used.result) if used.succeeded else []
         lines = [each for each in lines if not _LOCKED.search(each.path)]
-        return [name for name in names.values() if any(_uses(each, name) for each in lines)]
+        return [name for name in names.values() if _uses(lines, name)]
 
 
 def _use(names: Iterable[str], use: str = USE) -> str:
@@ -120,13 +120,17 @@ def _use(names: Iterable[str], use: str = USE) -> str:
     return use.replace("NAMES", "|".join(map(re.escape, names)))
 
 
-def _uses(line: Hit, name: str) -> bool:
-    """Whether a line uses a library of this name, which is no module of Python's own."""
+def _uses(lines: Sequence[Hit], name: str) -> bool:
+    """Whether one of these lines uses a library of this name, no module of Python's own."""
     key = name.lower()
     plain = name in (key, name.upper())
     how = USE if not plain else _LISTED if key in sys.stdlib_module_names else _PLAIN_USE
-    listed = line.text.strip() == key and "require" in line.path  # as in requirements.txt
-    return listed or re.search(_use([key], how), line.text) is not None
+    using = re.compile(_use([key], how))
+    return any(
+        using.search(line.text)
+        or (line.text.strip() == key and "require" in line.path)  # as in requirements.txt
+        for line in lines
+    )
 
 
 def _identifier(listed: str, library: str, *, within: bool) -> str | None:

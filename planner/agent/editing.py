@@ -113,10 +113,7 @@ class Editor:
                 self.best.doubt(f"{', '.join(others)} may have to be changed as well")
             changed = {path: changed[path] for path in kept}
         changed, elsewhere = best_edits.in_place(changed, self._texts, {*tokens(request)})
-        if elsewhere:
-            paths = ", ".join(dict.fromkeys(each.path for each in elsewhere))
-            told = shortened(flat(", ".join(each.shown for each in elsewhere)), MAX_STEP_CHARS)
-            self.best.doubt(f"left out in {paths}, because it replaces something else: {told}")
+        self._leave_out(elsewhere, "because it replaces something else")
         using = [path for name in new_names for path in await self.gatherer.holding(name)]
         for path in dict.fromkeys(using):
             text = self._texts[path] = await self.gatherer.text(path) or ""
@@ -136,7 +133,7 @@ class Editor:
         are the edits of other files."""
         prompt = self.state.prompt
         asked, names = {*tokens(prompt)}, {*named(prompt), *quoted(prompt)}
-        kept, left = list[Change](), list[str]()
+        kept, left = list[Change](), list[Edit]()
         by_part: list[list[Edit]] = []
         parts = rewriting.parts(path, text, query, names)
         for part in parts:
@@ -154,18 +151,23 @@ class Editor:
                 self.best.doubt(f"left out in {path}: what it defines already")
             kept += [each for each, edit in alone if edit in fitting]
             by_part.append(fitting)
-            left += [edit.shown for edit in once if edit not in fitting]
+            left += [edit for edit in once if edit not in fitting]
             if not whole:
                 self.best.doubt(f"what was written for {path} was cut off")
         if best_edits.scattered(by_part):
             self.best.doubt(f"{path} was changed in several places, and one may be enough")
-        if kept and left:
-            told = shortened(flat("; ".join(left)), MAX_STEP_CHARS)
-            self.best.doubt(f"left out in {path}, without a word of the request: {told}")
+        if kept:
+            self._leave_out(left, "without a word of the request")
         taken = _taken_away(rewriting.edits(path, text, kept)) - self._names.keys()
         if more := taken & asked & {*tokens(_outside(text, parts))}:
             self.best.doubt(f"{path} has {', '.join(sorted(more))} in other places, too")
         return kept
+
+    def _leave_out(self, some: Sequence[Edit], why: str) -> None:
+        if some:
+            paths = ", ".join(dict.fromkeys(each.path for each in some))
+            told = shortened(flat("; ".join(each.shown for each in some)), MAX_STEP_CHARS)
+            self.best.doubt(f"left out in {paths}, {why}: {told}")
 
     def _doubt_names(self, names: Mapping[str, str], defining: Sequence[str]) -> None:
         """Doubt new names in the place of what may be something else of the same name."""

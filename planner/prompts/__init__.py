@@ -74,14 +74,15 @@ class Prompts:
         left_out: Role | None = "brief" if acting else None
         request, brief = self._request(state), state.opens.brief
         brought = self._listed("this request too", brief.offered if brief else [])
-        sorting = next((call for call in reversed(opening) if call.role == "brief"), None)
+        briefs = [call for call in opening if call.role == "brief"]
+        in_turn = briefs[-1:] if brief and brief.first else []
         for call in opening:
             if call.role != "brief":
                 request, brought = joined(request, brought), ""
             if call.role == left_out or (call.role == "files" and not state.passages):
                 continue
-            taken = call.role != "brief" or (call is sorting and state.opens.in_turn)
-            reply = call.reply if taken else without_questions(call.reply)
+            whole = call.role != "brief" or call in in_turn
+            reply = call.reply if whole else without_questions(call.reply)
             messages += [user(joined(request, call.question)), assistant(reply)]
             request = ""
         request = joined(request, brought)
