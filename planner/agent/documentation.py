@@ -21,6 +21,7 @@ MAX_LIBRARIES = 2
 """Libraries of the project that are looked up for one question."""
 MAX_OTHERS = 3
 """Names that may be those of other libraries."""
+_WORD = r"[^\W\d_][\w-]+"
 _LOCKED = re.compile(r"(?:[.-]lock(?:\.\w+)?|\.sum)$")
 """Files that list all that libraries need themselves."""
 _LISTED = (
@@ -31,13 +32,15 @@ _LISTED = (
     r"|\bgem\s+[\"'](?:NAMES)[\"']|_dependency\s*\(?\s*[\"'](?:NAMES)[\"']"
 )
 """How the files that list what a project needs name a library."""
-USE = (
-    r"(?i)(?:^\s*from\s+(?:NAMES)[\w.]*\s+import\b|^\s*import\s+(?:\w+,\s*)*(?:NAMES)\b"
+_IMPORTED = (
+    r"^\s*from\s+(?:NAMES)[\w.]*\s+import\b|^\s*import\s+(?:\w+,\s*)*(?:NAMES)\b"
     r"|^\s*(?:pub\s+)?use\s+(?:NAMES)::|^\s*using\s+(?:NAMES)\s*[.;]"
     r"|^\s*#\s*include\s*[<\"](?:NAMES)\b|^\s*import\s+[\w.]*\b(?:NAMES)\b[\w.*]*;"
-    rf"|\b(?:from|require|import)\s*\(?\s*[\"'](?:NAMES)[\"'/]|{_LISTED}|^(?:NAMES)$)"
+    r"|\b(?:from|require|import)\s*\(?\s*[\"'](?:NAMES)[\"'/]"
 )
-"""How most languages, and these files, name a library."""
+"""How most languages name a library."""
+USE = rf"(?i)(?:{_IMPORTED}|{_LISTED}|^(?:NAMES)$)"
+"""How they and these files do."""
 _PLAIN_USE = (
     r"(?i)(?:^\s*from\s+(?:NAMES)(?:\.\w+)*\s+import\b"
     r"|^\s*import\s+(?:\w+,\s*)*(?:NAMES)(?:\.[\w.]*)?\s*(?:,|#|as\b|$)"
@@ -62,39 +65,53 @@ class Documentation:
         more: Sequence[str],
         found: Sequence[Hit],
         absent: Collection[str],
+        read: Sequence[Passage],
     ) -> list[Passage]:
         """What the documentation says of the libraries that the question names: those that the
         project uses; or else those of the brief's words that no file has, or any of them where the
-        question names the documentation itself."""
+        question names the documentation itself. If it names something that no file has, it may be
+        of a library that the files which were `read` use."""
         if self.library is None or self.documents is None:
             return []
-        names = self._spelled(question, more, found)
+        own = {part.partition(".")[0].lower() for hit in found for part in hit.path.split("/")}
+        names = self._spelled(question, more, own)
         used = await self._used(search, names)
         anywhere = says(question, self.documents.upstream)
         others = (term for term in more if term.lower() in names and (anywhere or term in absent))
         passages: list[Passage] = []
         topic = " ".join([question, *more])  # its words are English, whatever the question is
         for name in used[:MAX_LIBRARIES] or dict.fromkeys(islice(others, MAX_OTHERS)):
-            purpose = f"find the library {name}"
-            known = await self.caller.look_up(self.library, name, purpose, topic)
-            identifier = _identifier(known.result, name.partition(".")[0], within=bool(used))
-            if not known.succeeded or identifier is None:
-                continue
-            purpose = f"read the documentation of {name}"
-            read = await self.caller.look_up(self.documents, identifier, purpose, topic)
-            if read.succeeded:
-                passages += of_document(identifier, read.result, self.documents.upstream)
+            passages += await self._of(name, topic, within=bool(used))
+        missing = [] if passages else [each for each in named(question) if each in absent]
+        if missing:
+            listed = await self._used(search, _imported(read, own))
+            for name in listed[:MAX_LIBRARIES]:
+                told = await self._of(name, topic, within=True)
+                if any(says(each.text, one) for each in told for one in missing):
+                    passages += told
         return passages
 
-    def _spelled(self, question: str, more: Sequence[str], found: Sequence[Hit]) -> dict[str, str]:
-        """What may name a library in a question, by its lower case."""
+    async def _of(self, name: str, topic: str, *, within: bool) -> list[Passage]:
+        """What the documentation of a library says of a topic; nothing if it has none."""
+        assert self.library
         assert self.documents
-        own = {part.partition(".")[0].lower() for hit in found for part in hit.path.split("/")}
+        known = await self.caller.look_up(self.library, name, f"find the library {name}", topic)
+        identifier = _identifier(known.result, name.partition(".")[0], within=within)
+        if not known.succeeded or identifier is None:
+            return []
+        purpose = f"read the documentation of {name}"
+        read = await self.caller.look_up(self.documents, identifier, purpose, topic)
+        return of_document(identifier, read.result, self.documents.upstream) * read.succeeded
+
+    def _spelled(self, question: str, more: Sequence[str], own: Collection[str]) -> dict[str, str]:
+        """What may name a library in a question, by its lower case; no file of the project's own
+        has that name."""
+        assert self.documents
         chosen, marked = {*words("\n".join(more))}, named(question)
         marked |= {each for each in tokens(question) if each[0].isupper()}
         spelled = [  # other words of a question are the names of libraries too, such as "which"
             each
-            for each in re.findall(r"[^\W\d_][\w-]+(?:\.\w+)?", question)
+            for each in re.findall(rf"{_WORD}(?:\.\w+)?", question)
             if each in marked or "-" in each or chosen.issuperset(words(each.partition(".")[0]))
         ]
         spelled += [name.partition(".")[0] for name in spelled]  # commander.js is used as commander
@@ -113,6 +130,16 @@ class Documentation:
         lines = hits.of_search(used.result) if used.succeeded else []
         lines = [each for each in lines if not _LOCKED.search(each.path)]
         return [name for name in names.values() if _uses(lines, name)]
+
+
+def _imported(passages: Iterable[Passage], own: Collection[str]) -> dict[str, str]:
+    """The words of the lines in these passages that import a library, by their lower case, without
+    the names of the project's own files."""
+    importing = re.compile("(?i)" + _IMPORTED.replace("NAMES", _WORD))
+    lines = (line for each in passages for line in each.text.splitlines())
+    words = (word for line in lines if importing.search(line) for word in re.findall(_WORD, line))
+    names = {word.lower(): word for word in words if len(word) >= MIN_NAME}
+    return {key: name for key, name in names.items() if key not in own}
 
 
 def _use(names: Iterable[str], use: str = USE) -> str:

@@ -154,7 +154,7 @@ class Gatherer:
                 read += await self._read(further[:MAX_DEFINING])
             passages = [*read, *_unread(dict.fromkeys([*found, *used]), read)]
             documented += await self.documentation.passages(
-                self.search, question, more, found, self.absent
+                self.search, question, more, found, self.absent, read
             )
         else:
             searched, passages = await self.files.passages(question, more)

@@ -9,7 +9,7 @@ from planner.agent.changes import Changes
 from planner.agent.gathering import Gatherer
 from planner.agent.questions import Asker
 from planner.agent.steps import Steps
-from planner.checks.agreement import LONG, agree, agreed, agreed_before, is_short
+from planner.checks.agreement import LONG, agree, agreed, agreed_before, is_short, with_reason
 from planner.checks.citations import MIN_NEW, beside_lists, guessed, likelier, said_by_one
 from planner.checks.claims import beyond, both, claims, name_in, telling
 from planner.checks.grounding import (
@@ -279,9 +279,9 @@ class Reader:
                 certain = agreed(self.state, first, third)
                 if lead and certain is None:
                     certain = agreed(self.state, third, second)
-        if certain is not None:
+        if said and certain is not None:
             more = details(found_row(self.state), certain, self.state.question)
-            return self.judged("\n- ".join([certain, *more]))
+            return self.judged("\n- ".join([with_reason(self.state, certain, said), *more]))
         # After a lead, the third was read from the likeliest passages alone.
         others = [first, third] if lead else [third, first]
         readings = [second, *others] if lead or first_is_narrow else [first, second]

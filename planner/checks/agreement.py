@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 from planner.checks.claims import (
@@ -60,9 +60,13 @@ def agree(first: str, second: str, request: str) -> bool:
     if len(short) >= FEW_WORDS:
         return len(short & long) >= SAME_WORDS * len(short)
     asked = {*_in_order(request)}  # "it is on" and "it is not on" share most of their words
-    new = ([each for each in _in_order(text) if each not in asked] for text in (first, second))
+    texts = [_in_order(text) for text in (first, second)]
+    new = [[each for each in text if each not in asked] for text in texts]
     few, more = sorted(new, key=len)
-    return more[: len(few)] == few and bool(few or not more)
+    if not few:
+        return not more
+    answer, sentence = sorted(texts, key=len)
+    return more[: len(few)] == few or (answer in new and _ends_in(sentence, answer, asked))
 
 
 def _as_named(text: str, other: str, request: str) -> str:
@@ -111,6 +115,14 @@ def _is_put_into(short: Sequence[str], long: Sequence[str]) -> bool:
     return end == same + 1 and least <= len(word) <= MAX_NEGATION and word not in short
 
 
+def _ends_in(text: Sequence[str], answer: Sequence[str], asked: Collection[str]) -> bool:
+    """Whether a sentence ends in a short answer: "the default is off". What may negate it there,
+    as in "the default is not off", is a word right before it that the request has not."""
+    last = ["", *text[: -len(answer)]][-1]
+    negates = last not in asked and MIN_NEGATION <= len(last) <= MAX_NEGATION
+    return [*text[-len(answer) :]] == answer and not (negates or is_unspaced(last))
+
+
 def _begins_otherwise(answer: str, other: str) -> bool:
     """Whether an answer begins with a word set off that another one has not: "Yes, because …"."""
     opening = _OPENING.match(answer)
@@ -147,6 +159,16 @@ def agreed_before(state: RunState, said: Answer, reading: str) -> str | None:
     before = said.assessment
     names = beyond(before, state.question)
     return agreed(state, before, reading) if names and is_short(before, state.question) else None
+
+
+def with_reason(state: RunState, answer: str, said: Answer) -> str:
+    """An answer such as "No" with what was written of the results before it, which says why; any
+    other answer as it is. That one word stands in no explanation of it, in most languages."""
+    reason = said.assessment.strip()
+    bare = reason and len(tokens(answer)) == 1 and not (is_number(answer) or says(reason, answer))
+    if bare and is_short(reason, state.question) and not unsupported(state, reason):
+        return f"{answer.rstrip(STOPS)}. {reason}"
+    return answer
 
 
 def is_short(answer: str, question: str) -> bool:

@@ -14,7 +14,15 @@ from typing import TypeVar
 
 from planner.evidence.definitions import defined, defined_in, defined_name, heads
 from planner.evidence.listing import is_path_of, paths_said
-from planner.evidence.words import is_name, named, parts_of, tokens, words
+from planner.evidence.words import (
+    hyphenated,
+    in_another_spelling,
+    is_name,
+    named,
+    parts_of,
+    tokens,
+    words,
+)
 from planner.passage import Passage
 
 Compared = TypeVar("Compared")
@@ -90,14 +98,16 @@ def ranked(
     scores, of_added = index.scores(chosen), index.scores(added)
     of_left_out = index.scores(asked - chosen)
     names, spoken, files = named_in(passages, query), in_words(query), paths_said(query)
-    nearer = closer(alike)
+    joined, nearer = hyphenated(query), closer(alike)
     scored = []
     for number, passage in enumerate(passages):
         score = scores[number] + ADDED_WEIGHT * of_added[number]
         score += LEFT_OUT_WEIGHT * of_left_out[number]
         if score <= 0:
             continue
-        if names & {*tokens(passage.text), *tokens(passage.heading)}:
+        text = passage.text.lower() if joined else ""
+        spelled = any(in_another_spelling(each, text) for each in joined)
+        if spelled or names & {*tokens(passage.text), *tokens(passage.heading)}:
             score *= NAMED_LIFT
         if any(is_name(name) and spoken(name) for name in defined(passage)):
             score *= NAMED_LIFT

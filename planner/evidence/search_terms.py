@@ -5,7 +5,15 @@ from collections.abc import Iterable, Sequence
 from unicodedata import normalize
 
 from planner.evidence.hits import Hit
-from planner.evidence.words import beginning, is_name, long_words, says, tokens, words
+from planner.evidence.words import (
+    beginning,
+    in_another_spelling,
+    is_name,
+    long_words,
+    says,
+    tokens,
+    words,
+)
 
 MAX_TERMS = 24
 """The words that one search may have."""
@@ -80,16 +88,8 @@ def absent(
         if terms >= (looked_for := spelled(each))
         and says(question, each)
         and not any(part in text for part in looked_for)
-        and not _in_another_spelling(each, text)
+        and not in_another_spelling(each, text)
     ]
-
-
-def _in_another_spelling(name: str, text: str) -> bool:
-    """Whether a lower-case text has the parts of a name, however they are joined: `max-retries` and
-    `MAX_RETRY` for `maxRetries`, `userstore` for `UserStores`."""
-    parts = [beginning(each, name) for each in words(name) if each != name.lower()]
-    joined = r"[\W_]?".join(map(re.escape, parts))
-    return bool(parts) and re.search(joined, text) is not None
 
 
 def _distinct(terms: Iterable[str]) -> list[str]:

@@ -58,6 +58,7 @@ _QUOTED = re.compile(
     r"(?<!\w)([\"'`])(?=\S)(?P<plain>[^\"'`\n]+)(?<=\S)\1(?!\w)"
     r"|[“„«「『]\s?(?P<set>[^“”„«»「」『』\n]*\S)\s?[“”»」』]"
 )
+_HYPHENATED = re.compile(r"(?<![\w-])(?:--?)?([^\W\d_]\w*(?:-\w+)+)")
 SHORT = 3
 """Characters of a word's beginning, or of a word that is not in Latin letters, that tell much."""
 LONG = 4
@@ -161,6 +162,19 @@ def quoted(text: str) -> list[str]:
     """The texts of several words that a text has in quotation marks."""
     found = (each["plain"] or each["set"] for each in _QUOTED.finditer(text))
     return [each for each in found if " " in each]
+
+
+def hyphenated(text: str) -> list[str]:
+    """The words of a text that hyphens join, such as `--no-sort` and `Cache-Control`."""
+    return _HYPHENATED.findall(text)
+
+
+def in_another_spelling(name: str, text: str) -> bool:
+    """Whether a lower-case text has the parts of a name, however they are joined: `max-retries` and
+    `MAX_RETRY` for `maxRetries`, `userstore` for `UserStores`."""
+    parts = [beginning(each, name) for each in words(name) if each != name.lower()]
+    joined = r"[\W_]?".join(map(re.escape, parts))
+    return bool(parts) and re.search(joined, text) is not None
 
 
 def is_name(token: str) -> bool:

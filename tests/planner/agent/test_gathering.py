@@ -708,6 +708,25 @@ async def test_a_name_that_no_file_has_may_be_that_of_a_library(
     assert [each.get("id") or each["name"] for each in asked_documentation(ran)] == asked
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"), [(SAID, True), (SAID.replace("max_angle", "limit"), False)]
+)
+@pytest.mark.parametrize(
+    "use", ["import hinge", "const gate = require('hinge')", "use hinge::Gate"]
+)
+async def test_a_name_that_no_file_has_may_be_of_a_library_that_the_files_use(
+    use: str, said: str, shown: bool
+) -> None:
+    pool = documented(
+        {"src/gate.txt": f"import os\n{use}\n\nvalue = 1\n", "needs": '"hinge": "^2"'}
+    )
+    pool.results["read_docs"] = [said]
+    ran = await gathered(pool, "Why does the gate open no further than max_angle?")
+    names = [each.get("id") or each["name"] for each in asked_documentation(ran)]
+    assert names == ["hinge", "/gates/hinge"]
+    assert ("A hinge opens up to" in ran.asked[0].last) is shown
+
+
 async def test_what_documentation_says_is_compared_with_the_question_by_its_meaning() -> None:
     sections = [
         f"### Part {n}\n\nA hinge opens by default.\n\n{'It is so. ' * 60}" for n in range(9)

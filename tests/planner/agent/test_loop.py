@@ -1510,6 +1510,24 @@ async def test_what_a_reading_wrote_before_its_answer_may_be_what_the_second_one
     assert (ran.state.status, ran.state.answer) == (status, answer or assessment)
 
 
+@pytest.mark.parametrize(
+    ("assessment", "answer"),
+    [
+        (f"{CLASS} is in `jobs/secret.py`.", f"No. {CLASS} is in `jobs/secret.py`."),
+        ("It says no such thing.", "No"),
+        (f"{CLASS} is in `jobs/other.py`.", "No"),
+        ("", "No"),
+    ],
+    ids=["why", "the same word", "not held", "nothing"],
+)
+async def test_an_answer_of_one_word_is_given_with_what_was_written_before_it(
+    assessment: str, answer: str, pool: DictionaryPool
+) -> None:
+    first = {**found("No"), "assessment": assessment}
+    ran = await planned(first, second("No"), pool=pool, prompt=QUESTION)
+    assert ran.state.answer == answer
+
+
 async def test_two_readings_that_differ_leave_the_answer_partial(pool: DictionaryPool) -> None:
     ran = await planned(found(ANSWER), second(OTHER), pool=pool, prompt=QUESTION)
     assert (ran.state.status, ran.state.answer) == ("partial", ANSWER)

@@ -104,6 +104,18 @@ def test_two_answers_agree_if_one_claims_what_the_other_says(
         ("墙是什么颜色？", "蓝色", "墙不是蓝色的。", False),
         ("キャッシュの状態は？", "有効です", "有効ではありません", False),
         ("벽은 무슨 색입니까?", "파란색", "벽은 파란색입니다.", True),
+        (
+            "What is the default of max_age?",
+            "false",
+            "The default value of max_age is false.",
+            True,
+        ),
+        ("What is the default of max_age?", "false", "The default of max_age is not false.", False),
+        ("Which color is the wall?", "red", "The color of the wall is red.", True),
+        ("Which color is the wall?", "The color is red.", "It is the red one.", False),
+        ("Which state is it in?", "on", "The state is on.", True),
+        ("Which state is it in?", "on", "The state is never on.", False),
+        ("Is it on?", "Yes", "No", False),
     ],
 )
 def test_a_short_answer_agrees_with_a_sentence_in_the_words_of_the_request(

@@ -257,6 +257,14 @@ def test_a_name_may_be_said_as_words_in_a_row(name: str) -> None:
     assert ranked(passages, "wait, max?")[0].source == "a.py"
 
 
+@pytest.mark.parametrize("name", ["--no-sort", "no-sort", "NO-SORT"])
+@pytest.mark.parametrize("spelled", ["no_sort", "noSort", "no-sort"])
+def test_words_that_hyphens_join_are_looked_for_together(name: str, spelled: str) -> None:
+    other = "sort a sort, no? no: sort the sort\n"
+    passages = [*of_file("a.c", other), *of_file("b.c", f"{spelled} keeps them as they are\n")]
+    assert ranked(passages, f"What does {name} do?")[0].source == "b.c"
+
+
 @pytest.mark.parametrize(
     ("question", "best"),
     [("When does the ferry sail?", "harbour"), ("Wann fährt die Fähre?", "hull")],
