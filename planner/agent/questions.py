@@ -16,6 +16,7 @@ from planner.checks.guards import repeats
 from planner.errors import InvalidReply
 from planner.events import ResultAssessed, Role
 from planner.evidence.file_text import split_lines
+from planner.evidence.overviews import with_names
 from planner.grammar import Schema, reaches_bound, unbounded
 from planner.passage import Passage
 from planner.prompts import questions
@@ -370,7 +371,7 @@ class Asker:
 
 
 def _completed(sentence: str, passages: Sequence[Passage]) -> str:
-    found = (lenient.completed(sentence, each.text) for each in passages)
+    found = (with_names(lenient.completed(sentence, each.text), each) for each in passages)
     return next((each for each in found if each != sentence), sentence)
 
 

@@ -116,10 +116,14 @@ class _Definitions:
         """What stands behind the name of each class."""
         for passage in passages:
             if weight(passage.source, asked) == 1:
+                stem = passage.source.rpartition("/")[2].partition(".")[0]
+                file = {part for token in tokens(stem) for part in parts_of(token)}
                 for line in outermost(passage):
                     name = defined_name(line)
                     if name and not is_local(passage, line):
                         self._add(name, line, asked)
+                        if file <= asked and not passage.heading:
+                            self.said[CLASS.match(line) is not None, name] |= file
 
     def _add(self, name: str, line: str, asked: set[str]) -> None:
         is_class = CLASS.match(line) is not None
@@ -148,10 +152,23 @@ def _listed(source: str, text: str) -> Passage:
     return Passage.made(source, text, f"{len(tokens(text))} names")
 
 
+def with_names(answer: str, passage: Passage) -> str:
+    """An answer that only says how many names a passage lists, with these; others as they are."""
+    names, said = _names(passage), {*tokens(answer)}
+    if not names or names & said or str(len(names)) not in said:
+        return answer
+    counted = re.sub(r"\W+\Z", "", answer)
+    return f"{counted}: {passage.text}"
+
+
 def lists_all(answer: str, question: str, passage: Passage) -> bool:
-    """Whether an answer has what a passage lists, which is nothing but names, and says little else.
-    A few that it leaves out may be something else."""
-    names = {*tokens(passage.text)} if _NAMES.fullmatch(passage.text) else set()
-    said = {*tokens(answer)}
+    """Whether an answer has what a passage lists, and says little else. A few that it leaves out
+    may be something else."""
+    names, said = _names(passage), {*tokens(answer)}
     beside = {*words(" ".join(said - names))} - {*words(question)}
     return 0 < LISTED_SHARE * len(names) <= len(names & said) and len(beside) <= MAX_BESIDE
+
+
+def _names(passage: Passage) -> set[str]:
+    """What a passage lists, which is nothing but names."""
+    return {*tokens(passage.text)} if _NAMES.fullmatch(passage.text) else set()

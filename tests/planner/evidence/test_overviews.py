@@ -9,6 +9,7 @@ from planner.evidence.overviews import (
     members_said,
     named_alike,
     of_file_named,
+    with_names,
 )
 from planner.evidence.passages import of_file
 from planner.prompts.texts import passage
@@ -20,6 +21,7 @@ ERRORS = "".join(
 BODY = "\n".join(f"        step_{n} = tie({n})  # to the quay of the lock" for n in range(12))
 GATES = "src/gates.py"
 BESIDE = "class Gate:\n    pass\n\n\ndef open_gate(error):\n    http_error = error\n"
+OPERATIONS = "".join(f"def {each}(gate):\n    pass\n\n\n" for each in ("turn", "shut", "lift"))
 GO = "func NewHttpGate() {\n}\n\nfunc HttpGate() {\n}\n\nfunc OldHttpGate() {\n}\n"
 
 
@@ -32,6 +34,9 @@ GO = "func NewHttpGate() {\n}\n\nfunc HttpGate() {\n}\n\nfunc OldHttpGate() {\n}
         ("errors.py", ERRORS, "what is made of HttpError?", "Conflict, Gone, NotFound"),
         ("gates.go", GO, "Explain OpenHttpGate", None),
         ("tests/test_errors.py", ERRORS, "list all HTTP errors", None),
+        ("gates/operations.py", OPERATIONS, "Which operations are there?", "lift, shut, turn"),
+        ("gates/gate_operations.py", OPERATIONS, "Which operations are there?", None),
+        (".operations", OPERATIONS, "Which operations are there?", None),
         ("many.go", "".join(f"func Gate{n}() {{\n}}\n" for n in range(50)), "which gates?", None),
     ],
 )
@@ -52,6 +57,23 @@ def test_a_list_says_what_it_was_looked_for() -> None:
     assert not lists_all("There are Gone and NotFound.", question, found)
     told = "Gone, NotFound and Conflict are raised by the gates where a ship has left its berth"
     assert not lists_all(f"{told}, or where two of them want the same one.", question, found)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("There are 3 errors.", "There are 3 errors: Conflict, Gone, NotFound"),
+        ("有3个错误。", "有3个错误: Conflict, Gone, NotFound"),
+        ("There are 3 errors, such as Gone.", None),
+        ("There are 4 errors.", None),
+        ("There are several errors.", None),
+    ],
+)
+def test_an_answer_that_only_counts_what_is_listed_is_given_the_list(
+    answer: str, told: str | None
+) -> None:
+    (found,), _ = listed(of_file("errors.py", ERRORS), "list all HTTP errors", [], "search")
+    assert with_names(answer, found) == (told or answer)
 
 
 def test_classes_come_before_functions_and_with_those_made_of_them() -> None:
