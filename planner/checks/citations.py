@@ -30,6 +30,7 @@ from planner.checks.grounding import (
     results,
     said,
 )
+from planner.checks.lenient import sentences_in
 from planner.evidence.answers import answers
 from planner.evidence.context import with_count
 from planner.evidence.tables import table
@@ -207,11 +208,19 @@ def supporting(state: RunState, answer: str, request: str) -> list[str]:
 
 
 def said_by_one(state: RunState, answer: str, request: str, least: int) -> bool:
-    """Whether one passage or result holds most of an answer's words beyond the request's, if there
-    are so many at `least`. Rare words count more: what a model makes up shares only common ones."""
-    new = {*words(answer)} - {*words(request)}
+    """Whether one passage or result holds most of the words of an answer, or of a sentence of it,
+    beyond the request's, if there are so many at `least`. Rare words count more: what a model makes
+    up shares only common ones."""
+    asked = {*words(request)}
+    new = {*words(answer)} - asked
     if len(new) < least:
         return True
+    sentences = ({*words(each)} - asked for line in sentences_in(answer) for each in line)
+    told = [new, *(each for each in sentences if len(each) >= max(least, MIN_NEW))]
+    return any(_said_by_one(state, each) for each in told)
+
+
+def _said_by_one(state: RunState, new: set[str]) -> bool:
     held = [new & {*words(each.text)} for each in sources_of(state)]
     count = Counter(word for each in held for word in each)
     weights = {word: log((len(held) + 1) / (max(count[word], 1) + 0.5)) for word in new}

@@ -16,7 +16,7 @@ from planner.text import NUMBERED, flat
 NEAR_LINES = 15
 """Lines between the names of a piece of code that a text has in another way."""
 _COMMENT = re.compile(r"(?<!:)(?:#(?!\s*define\b)|//).*")
-_CODE = re.compile(r"(?!.*(?:@|://))(?:.*[=()\[\]{}*<>+]|.*\w\.\w)")
+_CODE = re.compile(r"(?!.*(?:@|://))(?:.*[=()\[\]{}*<>+]|.*\w(?:\.|::|#|\\)\w)")
 """A call, an expression or a member, and no address."""
 _ITEM = re.compile(rf"\s*(?:[-*]\s|・|{NUMBERED})")
 _CALLED = re.compile(r"\.?(\w+)\(\)")

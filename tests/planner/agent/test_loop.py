@@ -723,6 +723,27 @@ async def test_a_long_answer_that_says_nothing_is_read_as_a_short_one(
     assert (ran.state.status, ran.state.answer) == ("answered", ANSWER)
 
 
+async def test_a_long_answer_says_something_if_a_result_has_one_of_its_sentences(
+    pool: DictionaryPool,
+) -> None:
+    pool.files = {
+        "order.md": "How a phoenix sorts: nothing < falsehood < numbers < strings < truth.\n"
+    }
+    said = (
+        "It looks at both of them in a special way, depending on what they are and on how they "
+        "were made, which takes some care and attention in each of these cases. "
+        "The order is nothing, falsehood, numbers, strings, truth."
+    )
+    ran = await planned(
+        *(brief("long answer", "phoenix"), Unconstrained(said), second("As it says.")),
+        pool=pool,
+        prompt="How does the phoenix sort?",
+    )
+    assert ran.roles[0][0] == "overview"
+    assert "answer" not in [role for role, _ in ran.roles]
+    assert ran.state.answer == said
+
+
 async def test_a_long_answer_that_repeats_itself_ends_there(pool: DictionaryPool) -> None:
     item = f"- {PROSE} {CONSTANT} is {VALUE}, which is what `run` returns to those who call it.\n"
     ran = await planned(
