@@ -28,13 +28,14 @@ Role = Literal[
     "plan",
     "decide",
     "conclude",
+    "translate",
     "format",
 ]
 """The purpose of a model call."""
 TRIES: Sequence[Role] = ("answer", "repair")
 """Attempts at an answer. One that was not certain is not shown beside newer passages, because a
 small model repeats it."""
-ALONE: Sequence[Role] = ("overview", "confirm", "facts", "rewrite", "example")
+ALONE: Sequence[Role] = ("overview", "confirm", "facts", "rewrite", "example", "translate")
 """Asked without the results so far: the question contains all that should be read."""
 ASIDE: Sequence[Role] = ("words", "files", "select", "arguments", "query", "again", *ALONE)
 """Asked beside the conversation: neither the question nor the reply is in later prompts."""

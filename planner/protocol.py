@@ -131,6 +131,12 @@ class Answer(Wire):
         return self.found_in == "results" and said not in ("", "nowhere")
 
 
+class Language(Wire):
+    """The language of a request."""
+
+    language: str
+
+
 class Summary(Wire):
     """What was done for an action."""
 

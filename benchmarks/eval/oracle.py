@@ -379,6 +379,8 @@ class Oracle:
                 return self._brief()
             case ["words"]:
                 return {"words": self._words()}
+            case ["language"]:  # what it says is told as it is
+                return {"language": "English"}
             case ["sql"]:
                 return {"sql": "SELECT NULL WHERE 0"}
             case ["lists", "reads"]:

@@ -11,6 +11,7 @@ from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
 from planner.agent.questions import Asker
 from planner.agent.reading import NO_LINE
+from planner.agent.translating import translated
 from planner.checks.citations import beside_lists, said_by_one, supporting, unproved
 from planner.checks.claims import beyond, holds
 from planner.checks.deeds import done
@@ -53,7 +54,6 @@ NO_READING_TOOLS = (
     "Nothing can be looked up: none of the tools is marked as read-only, so each of them may "
     "change something. In the upstreams file, set `safety: read_only` for those that only read."
 )
-NOTHING = "- nothing, as far as is known"
 MAX_FOUND_CHARS = 600
 """Characters of what one call found, if the run ends without an answer."""
 
@@ -91,7 +91,7 @@ def _not_found_out(reason: str) -> str:
 
 def _record(made: str, left: str) -> str:
     """What was done, and what is left to do."""
-    return _paragraphs(f"What was done:\n{made or NOTHING}", left)
+    return _paragraphs(f"What was done:\n{made or '- nothing, as far as is known'}", left)
 
 
 def _said(answer: str) -> str:
@@ -125,8 +125,7 @@ class Ending:
             return _planned(conclusion, reason)
         if not conclusion.final_answer.strip():
             return self.without_model(reason or "the model gave no answer")
-        repeats = self._repeats_request(conclusion)
-        if repeats:
+        if repeats := self._repeats_request(conclusion):
             self.best.unsure = self.best.unsure or NO_LINE
         if self._ordered(conclusion, repeats) and (undone := self.changes.undone()):
             return self._undone(*undone, conclusion, reason)
@@ -164,6 +163,8 @@ class Ending:
             status = "partial"
             unfit = f"the answer could not be put into the caller's schema: {formatted.problem}"
             reason = f"{reason}; {unfit}" if reason else unfit
+        if answer == told and found and not (talk or self.changes.wanted):
+            told = await translated(answer, self.state, self.asker.calls)
         loose = doubt.elsewhere if doubt else ()
         quotes = [each for each in self.best.quotes if not any(holds(each, n) for n in loose)]
         return RunFinished(

@@ -55,7 +55,7 @@ _HOUR = re.compile(r"(?<![\d:])0(\d):\d\d")
 def unsupported(state: RunState, answer: str) -> list[str]:
     """What an answer claims and nothing that was seen says: no passage, no result, and not the
     request. Numbers may follow from others in the answer, or have another unit in results."""
-    missing = _unsaid(answer, seen(state))
+    missing = unsaid(answer, seen(state))
     other = _in_other_units(state, missing)
     return [claim for claim in missing if claim not in other]
 
@@ -68,7 +68,7 @@ def names_more(state: RunState, answer: str, request: str) -> bool:
 def converted(state: RunState, answer: str) -> list[str]:
     """The numbers of an answer that were seen in a smaller unit alone, such as 30 seconds for
     30000. This proves nothing, since the units are not known. 1 is mostly a count."""
-    return _in_other_units(state, _unsaid(answer, seen(state)))
+    return _in_other_units(state, unsaid(answer, seen(state)))
 
 
 def _in_other_units(state: RunState, missing: Sequence[str]) -> list[str]:
@@ -90,7 +90,7 @@ def not_done(state: RunState, answer: str) -> list[str]:
     no change, stand in a call in a smaller unit, or be what a number was changed by; and an hour
     of the request may have a zero before it in a call."""
     done = carried_out(state)
-    missing = _unsaid(answer, done)
+    missing = unsaid(answer, done)
     if not missing:
         return []
     read, told = in_all_readings(results(state)), in_all_readings(done)
@@ -144,7 +144,8 @@ def as_read(answer: str, text: str) -> str:
     return min(readings(answer), key=lambda each: len(_unheld(each, text)))
 
 
-def _unsaid(answer: str, text: str) -> list[str]:
+def unsaid(answer: str, text: str) -> list[str]:
+    """What an answer claims and a text does not say, in no form."""
     answer, text = (normalize("NFC", each) for each in (answer, text))  # files may take `é` apart
     if not _unheld(as_read(answer, text), text):  # all readings of a large result take a while
         return []
@@ -236,7 +237,7 @@ def in_own_words(state: RunState, answer: str) -> bool:
 
 def unsupported_data(state: RunState, answer: str, data: Any) -> list[str]:
     """What the answer's data claims beyond the answer, and nothing that was seen says."""
-    missing = _unsaid(said(state, data), seen(state))
+    missing = unsaid(said(state, data), seen(state))
     return [claim for claim in missing if not holds(answer, claim)]
 
 

@@ -74,6 +74,11 @@ def brief(acting: bool = True) -> Schema:
     return {"anyOf": [sorted_, talk] if acting else [sorted_]}
 
 
+def language() -> Schema:
+    """The name of a language."""
+    return closed(language={"type": "string", "pattern": r"^[A-Z][a-z]{2,19}$"})
+
+
 def sql(things: str | None = None) -> Schema:
     """A query. With a table of `things`, it is of this table alone, for their names or an
     aggregate: a small model joins the table with the results that it was made of."""

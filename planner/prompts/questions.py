@@ -127,6 +127,10 @@ def on_passages(question: str, state: RunState, passages: Sequence[Passage]) -> 
     return asked(question, state, passages=fenced("\n\n".join(map(passage, passages))))
 
 
+def translation(answer: str, language: str) -> str:
+    return fill("ask_translation", answer=fenced(answer), language=language)
+
+
 def repair(state: RunState, problem: str) -> str:
     return asked("ask_repair", state, problem=fenced(problem))
 

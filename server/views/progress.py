@@ -43,6 +43,7 @@ DOING = {
     "plan": "made a plan",
     "decide": "weighed the result",
     "conclude": "concluded",
+    "translate": "put the answer into the language of the request",
     "format": "put the answer into data",
 }
 GOT = {"accept": "an answer", "decline": "a refusal", "cancel": "no answer"}

@@ -60,7 +60,7 @@ class Hangs:
     then: dict[str, Any] | None = None
 
 
-USUAL: tuple[Role, ...] = ("brief", "again", "confirm", "words", "files", "query")
+USUAL: tuple[Role, ...] = ("brief", "again", "confirm", "words", "files", "query", "translate")
 """What is asked of nearly every run, and has a usual reply."""
 
 Said = dict[str, Any] | Unconstrained | Fast | Hangs | Exception

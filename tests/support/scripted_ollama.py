@@ -135,8 +135,8 @@ def _final_answer(reply: Reply) -> str | None:
 
 def usual_reply(properties: frozenset[str], last_answer: str) -> dict[str, Any] | None:
     """The reply where a script says nothing of its own: the request wants a fact, a second reading
-    agrees with the first, other words and queries find nothing, no tool shows files; None where
-    there is no usual one."""
+    agrees with the first, other words and queries find nothing, no tool shows files, nothing is
+    translated; None where there is no usual one."""
     if "wants" in properties:
         return {"search": ["value"], "wants": "short answer"}
     if "answer_again" in properties:
@@ -147,6 +147,8 @@ def usual_reply(properties: frozenset[str], last_answer: str) -> dict[str, Any] 
         return {"lists": None, "reads": None}
     if properties == {"sql"}:
         return {"sql": "SELECT NULL WHERE 0"}
+    if properties == {"language"}:
+        return {"language": "English"}
     return None
 
 
