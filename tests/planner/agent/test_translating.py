@@ -1,4 +1,5 @@
 """An answer in the language of the request."""
+# ruff: noqa: E501  texts stand as models see them
 
 import pytest
 from in_memory import DictionaryPool, Fast, Ran, Said, Unconstrained, planned, spec
