@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from planner.evidence.definitions import defined_name, indentation
 from planner.evidence.file_text import split_lines
 from planner.evidence.rewriting import Change
-from planner.evidence.words import INTO_NAME, OUT_OF_NAME, tokens
+from planner.evidence.words import INTO_NAME, OUT_OF_NAME, is_name, tokens
 
 
 def renames(text: str, written: str, asked: set[str]) -> dict[str, str]:
@@ -18,6 +18,21 @@ def renames(text: str, written: str, asked: set[str]) -> dict[str, str]:
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
+    """A text with new names for old ones."""
+    return "".join(_renamed_line(line, names) for line in text.splitlines(keepends=True))
+
+
+def _renamed_line(line: str, names: Mapping[str, str]) -> str:
+    """A plain word that stands between backticks is prose beside them."""
+    parts = re.split(r"(`+)", line)
+    code = {*tokens(" ".join(parts[2::4]))}
+    beside = {old: new for old, new in names.items() if is_name(old) or old not in code}
+    return "".join(
+        _replaced(part, names if at % 4 == 2 else beside) for at, part in enumerate(parts)
+    )
+
+
+def _replaced(text: str, names: Mapping[str, str]) -> str:
     if not names:
         return text
     either = "|".join(map(re.escape, names))

@@ -305,6 +305,24 @@ def test_a_long_file_is_written_in_parts_that_have_a_name_of_the_request() -> No
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "new"),
+    [
+        (
+            "- ``open(gate)``: open ``gate``, as ``open`` does",
+            "- ``lift(gate)``: open ``gate``, as ``lift`` does",
+        ),
+        ("`gate.open()` and open_gate", "`gate.lift()` and lift_gate"),
+        ("`open_gate` is open_gate", "`lift_gate` is lift_gate"),
+        ("open(gate)  # to open it", "lift(gate)  # to lift it"),
+    ],
+)
+def test_a_plain_word_that_stands_between_backticks_is_prose_beside_them(
+    line: str, new: str
+) -> None:
+    assert renamed(line, {"open": "lift", "open_gate": "lift_gate"}) == new
+
+
 def test_a_definition_with_another_name_takes_its_uses_along() -> None:
     before = "def open_gate():\n    total = 1\n"
     after = "def open_door():\n    result = 1\n"
