@@ -22,6 +22,7 @@ from planner.evidence import best_edits, renaming, rewriting
 from planner.evidence.file_text import doubled, file_text, split_lines
 from planner.evidence.listing import is_path_of, paths_said
 from planner.evidence.rewriting import Change, Edit
+from planner.evidence.syntax import breaks
 from planner.evidence.words import apart, named, only_in, quoted, tokens, words
 from planner.passage import Passage
 from planner.protocol import Call, FromRecord
@@ -143,12 +144,19 @@ class Editor:
             written, whole = await self.asker.rewrite(part)
             self._names |= renaming.renames(part.text, written, asked)
             made = rewriting.changes(text, part, renaming.renamed(written, self._names))
+            inside = [each for each in made if best_edits.is_hidden(text, each, asked)]
+            self._leave_out(rewriting.edits(path, text, inside), "within a function")
+            others = best_edits.strays(text, made, asked)
+            self._leave_out(rewriting.edits(path, text, others), "in functions not asked about")
+            made = [each for each in made if each not in [*inside, *others]]
             alone = [(each, edit) for each in made for edit in rewriting.edits(path, text, [each])]
-            edits = [edit for _, edit in alone]
-            once = best_edits.defined_once(text, edits, asked, [before, *by_part])
-            fitting = best_edits.fitting(once, query)
+            once = best_edits.defined_once(text, [e for _, e in alone], asked, [before, *by_part])
             if len(once) < len(alone):
                 self.best.doubt(f"left out in {path}: what it defines already")
+            fitting = best_edits.fitting(once, query)
+            if breaks(path, text, rewriting.applied(text, fitting)):
+                self._leave_out(fitting, "since it could not be read any more")
+                once = fitting = []
             kept += [each for each, edit in alone if edit in fitting]
             by_part.append(fitting)
             left += [edit for edit in once if edit not in fitting]

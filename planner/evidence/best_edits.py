@@ -1,12 +1,14 @@
 """Which files have what a request changes, and which of the edits that a model wrote fit it."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from planner.evidence.definitions import defined_name, indentation
+from planner.evidence.definitions import CLASS, defined_name, indentation
 from planner.evidence.file_text import split_lines
 from planner.evidence.listing import is_path_of, paths_said
+from planner.evidence.passages import around
 from planner.evidence.rewriting import Change, Edit, edits
 from planner.evidence.words import named, only_in, quoted, tokens, words
 
@@ -68,6 +70,53 @@ def defines_again(text: str, edit: Edit, asked: set[str]) -> bool:
     new = ((defined_name(line), line.strip()) for line in edit.added)
     # A key of YAML may well stand on its own at two levels.
     return any(name in asked and line in there and line != f"{name}:" for name, line in new)
+
+
+def is_hidden(text: str, change: Change, asked: set[str]) -> bool:
+    """Whether a change brings a function that is asked for inside another one that is not: a small
+    model writes it into the part of a file that it is shown."""
+    lines = split_lines(text)
+    after = [*lines[: change.first], *change.new, *lines[change.last :]]
+    before = {*map(_function_in, lines[change.first : change.last])}
+    for number, line in enumerate(change.new, change.first):
+        if (name := _function_in(line)) and name in asked - before:
+            outer = {*filter(None, map(_function_in, around(after, number)))}
+            if outer and outer.isdisjoint(asked):
+                return True
+    return False
+
+
+def strays(text: str, changed: Sequence[Change], asked: set[str]) -> list[Change]:
+    """The changes within functions that are not asked about, and do not use one that is and is
+    changed: a small model does to its neighbours what it does to this one."""
+    inside = [(each, _functions_of(text, each)) for each in changed]
+    meant = {name for _, names in inside for name in names & asked}
+    lines = split_lines(text)
+    return [
+        each
+        for each, names in inside
+        if meant
+        and names
+        and names.isdisjoint(meant)
+        and meant.isdisjoint(tokens("\n".join([*lines[each.first : each.last], *each.new])))
+    ]
+
+
+def _functions_of(text: str, change: Change) -> set[str]:
+    """The functions whose lines a change replaces, or stands in."""
+    lines = split_lines(text)
+    found: set[str] = set()
+    for number in range(change.first, min(max(change.last, change.first + 1), len(lines))):
+        outer = [*around(lines, number), lines[number]]
+        found |= {*filter(None, map(_function_in, outer))}
+    return found
+
+
+def _function_in(line: str) -> str | None:
+    """The function that a line defines: a name with its parameters, and no class."""
+    name = defined_name(line)
+    called = name and re.search(rf"\b{re.escape(name)}\s*\(", line)
+    return name if called and not CLASS.match(line) else None
 
 
 def in_place(

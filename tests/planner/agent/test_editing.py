@@ -374,7 +374,9 @@ async def test_one_change_in_several_parts_of_a_file_is_told(replaced: str) -> N
     ran = await planned(
         *about("gate"),
         *(
-            rewritten(f"{each.text.split(replaced)[0] if replaced else each.text}\n    # a gate\n")
+            rewritten(
+                f"{each.text.split(replaced)[0] if replaced else each.text}\n    pass  # a gate\n"
+            )
             for each in shown
         ),
         pool=pool,
@@ -410,13 +412,49 @@ async def test_what_a_part_of_a_file_defines_now_is_not_defined_in_another_one()
     shown = parts("gates.py", MANY, request, {"gate_3", "gate_30"})
     assert len(shown) == 2
     one, other = (
-        f"{each.text}\n\n\ndef shut_gate({n}):\n    pass\n" for n, each in enumerate(shown)
+        f"{each.text}\n\n\ndef shut_gate(n{n}):\n    pass\n" for n, each in enumerate(shown)
     )
     ran = await planned(
         *about("gate"), rewritten(one), rewritten(other), pool=pool, prompt=request, **ALLOWED
     )
     assert pool.files["gates.py"].count("def shut_gate") == 1
     assert ran.state.reason == "left out in gates.py: what it defines already"
+
+
+async def test_a_file_that_could_not_be_read_any_more_is_not_written() -> None:
+    pool = files(EDIT)
+    closed = pool.files["use.py"] = f"{USE}closed = 8\n"
+    ran = await planned(
+        *about("hours", "closed", files=["gates.py", "use.py"]),
+        rewritten(GATES.replace("8", "(9")),
+        rewritten(closed.replace("8", "9")),
+        pool=pool,
+        prompt="Set OPEN_HOURS in gates.py and closed in use.py to 9",
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == GATES
+    assert pool.files["use.py"] == closed.replace("8", "9")
+    assert ran.state.status == "partial"
+    assert ran.state.reason == snapshot(
+        "left out in gates.py, since it could not be read any more: OPEN_HOURS = 8 → OPEN_HOURS = (9; no change was found for gates.py"
+    )
+
+
+async def test_what_is_not_asked_about_stays_beside_a_function_that_is() -> None:
+    pool = files(EDIT)
+    two = pool.files["gates.py"] = "def gate_2():\n    return 2\n\n\ndef gate_3():\n    return 3\n"
+    ran = await planned(
+        *about("gate_3", "width"),
+        rewritten(two.replace("()", "(width)")),
+        pool=pool,
+        prompt="Give gate_3 a parameter width",
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == two.replace("gate_3()", "gate_3(width)")
+    assert ran.state.status == "partial"
+    assert ran.state.reason == snapshot(
+        "left out in gates.py, in functions not asked about: def gate_2(): → def gate_2(width):"
+    )
 
 
 async def test_a_file_whose_edits_are_less_likely_is_told() -> None:
