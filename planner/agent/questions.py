@@ -108,6 +108,7 @@ class Asker:
             return [[each] for each in await self.facts(passages)]
         said = lenient.sentences_in(without_heads(lenient.prose_in(reply.text), passages))
         lines = [[_completed(each, passages) for each in line] for line in said]
+        lines = with_names(lines, passages)
         if reply.finish == "stop":
             return lines
         rest = [] if replies.repeats_itself(reply.text) else [[lenient.CUT]]
@@ -371,7 +372,7 @@ class Asker:
 
 
 def _completed(sentence: str, passages: Sequence[Passage]) -> str:
-    found = (with_names(lenient.completed(sentence, each.text), each) for each in passages)
+    found = (lenient.completed(sentence, each.text) for each in passages)
     return next((each for each in found if each != sentence), sentence)
 
 

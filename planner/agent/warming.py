@@ -1,9 +1,9 @@
-"""What can be done before the first run is asked for, once the models are loaded: they read the
-instructions."""
+"""What can be done while no run is on: the models read the instructions."""
 
 from planner.evidence.tool_ranking import Ranking
 from planner.models.base import ChatRequest, Message, Models
 from planner.prompts.texts import system
+from planner.state import RunState
 from planner.tools import ToolPool, read_only
 
 READY: Message = {"role": "user", "content": "Are you ready?"}
@@ -19,3 +19,10 @@ async def read_instructions(models: Models, pool: ToolPool) -> None:
     tools = Ranking(read_only(pool.tools())).tools
     for model in models.distinct:
         await model.chat(ChatRequest([system(tools), READY], max_tokens=1))
+
+
+def pushes_out(state: RunState) -> bool:
+    """Whether the prompts of a run begin otherwise than those of the next one will, so that the
+    model server has to read the instructions again: an action has its own, and files are written
+    without any."""
+    return state.wants == "action"

@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
+from planner.checks.citations import MIN_NEW
 from planner.checks.claims import (
     STOPS,
     beyond,
@@ -165,8 +166,9 @@ def with_reason(state: RunState, answer: str, said: Answer) -> str:
     """An answer such as "No" with what was written of the results before it, which says why; any
     other answer as it is. That one word stands in no explanation of it, in most languages."""
     reason = said.assessment.strip()
-    bare = reason and len(tokens(answer)) == 1 and not (is_number(answer) or says(reason, answer))
-    if bare and is_short(reason, state.question) and not unsupported(state, reason):
+    tells = len({*words(reason)} - {*words(state.question)}) >= MIN_NEW
+    bare = len(tokens(answer)) == 1 and not (is_number(answer) or says(reason, answer))
+    if bare and tells and is_short(reason, state.question) and not unsupported(state, reason):
         return f"{answer.rstrip(STOPS)}. {reason}"
     return answer
 

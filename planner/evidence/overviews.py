@@ -152,13 +152,20 @@ def _listed(source: str, text: str) -> Passage:
     return Passage.made(source, text, f"{len(tokens(text))} names")
 
 
-def with_names(answer: str, passage: Passage) -> str:
-    """An answer that only says how many names a passage lists, with these; others as they are."""
-    names, said = _names(passage), {*tokens(answer)}
-    if not names or names & said or str(len(names)) not in said:
-        return answer
-    counted = re.sub(r"\W+\Z", "", answer)
-    return f"{counted}: {passage.text}"
+def with_names(lines: list[list[str]], passages: Sequence[Passage]) -> list[list[str]]:
+    """The lines of an answer, each as its sentences, with the names that a passage lists behind the
+    sentence that only says how many there are."""
+    said = {*tokens("\n".join(each for line in lines for each in line))}
+    for passage in passages:
+        names = _names(passage)
+        if names and not names & said and str(len(names)) in said:
+            return [[_with_names(each, passage) for each in line] for line in lines]
+    return lines
+
+
+def _with_names(sentence: str, passage: Passage) -> str:
+    counted = str(len(_names(passage))) in tokens(sentence)
+    return re.sub(r"\W*\Z", f": {passage.text}.", sentence, count=1) if counted else sentence
 
 
 def lists_all(answer: str, question: str, passage: Passage) -> bool:

@@ -10,8 +10,8 @@ from planner.evidence.words import is_name, tokens, words
 
 LANGUAGE = "English"
 """That of the prompts."""
-MIN_PLAIN = 3
-"""Words of a text that are no names; fewer tell nothing of its language."""
+MIN_PLAIN = 2
+"""Words of a text that are no names; a single one tells nothing of its language."""
 OWN_SHARE = 0.2
 """The share of them that prompts have too is higher in English alone (docs/experiments.md)."""
 SEARCHED_SHARE = 0.5

@@ -51,6 +51,8 @@ class Driver:
         self._letters = Letters(journal, tasks, self.under_way)
         self._fleet = ""
         self._leaving = False
+        self._warming: anyio.CancelScope | None = None
+        """Of the models, while no run is on; None in a server that does not warm up."""
         self.runs: dict[str, Run] = {}
         """By id: the runs that are driven here, and the last ones that have ended here."""
 
@@ -59,10 +61,20 @@ class Driver:
         try:
             models = await warm()
             await self.pool.ready(START_SECONDS)
-            if models and not self.runs:
-                await warming.read_instructions(models, self.pool)
+            if models:
+                self._warming = anyio.CancelScope()
+                if not self.runs:
+                    await self._warm(models)
         except PlanloomError as error:
             log.info("warm-up: %s", error)  # the next run reports it
+
+    async def _warm(self, models: Models) -> None:
+        """Have the models read the instructions, until a run begins."""
+        with anyio.CancelScope() as self._warming:
+            try:
+                await warming.read_instructions(models, self.pool)
+            except PlanloomError as error:
+                log.info("warm-up: %s", error)
 
     async def begin(
         self, request: RunRequest, caller: str, request_key: str | None, can_ask: bool
@@ -186,6 +198,8 @@ class Driver:
     def _go_on(self, run: Run, models: Models, stored: StoredRun | None = None) -> None:
         if self._leaving:
             run.stop()
+        if self._warming:
+            self._warming.cancel()
         self._tasks.start_soon(self._drive, run, models, stored)
         self._letters.read()
 
@@ -212,6 +226,8 @@ class Driver:
             self.journal.notify("fleet")  # there is a turn
             if not self._tasks.cancel_scope.cancel_called:
                 self._tasks.start_soon(self.journal.prune)
+                if self._warming and warming.pushes_out(run.state) and not self.under_way():
+                    self._tasks.start_soon(self._warm, models)
 
     def _has_turn(self) -> bool:
         return not self._leaving and self._turns.is_free(self.runs.values())

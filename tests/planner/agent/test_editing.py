@@ -436,7 +436,8 @@ async def test_a_file_that_could_not_be_read_any_more_is_not_written() -> None:
     assert pool.files["use.py"] == closed.replace("8", "9")
     assert ran.state.status == "partial"
     assert ran.state.reason == snapshot(
-        "left out in gates.py, since it could not be read any more: OPEN_HOURS = 8 → OPEN_HOURS = (9; no change was found for gates.py"
+        "left out in gates.py, since it could not be read any more: OPEN_HOURS = 8 → OPEN_HOURS = "
+        "(9; no change was found for gates.py"
     )
 
 

@@ -1394,6 +1394,7 @@ async def test_the_lines_are_those_of_the_answer_that_counts(pool: DictionaryPoo
 
 
 OTHER = "It is in notes/guide.md."
+WHY = f"Only what {FUNCTION} of {CLASS} returns is defined in `jobs/secret.py`."
 RUNS = f"It is what `{FUNCTION}` runs."
 
 
@@ -1534,12 +1535,13 @@ async def test_what_a_reading_wrote_before_its_answer_may_be_what_the_second_one
 @pytest.mark.parametrize(
     ("assessment", "answer"),
     [
-        (f"{CLASS} is in `jobs/secret.py`.", f"No. {CLASS} is in `jobs/secret.py`."),
+        (f"{CLASS} is a class there.", "No"),
+        (WHY, f"No. {WHY}"),
         ("It says no such thing.", "No"),
-        (f"{CLASS} is in `jobs/other.py`.", "No"),
+        (WHY.replace("secret", "other"), "No"),
         ("", "No"),
     ],
-    ids=["why", "the same word", "not held", "nothing"],
+    ids=["nothing new", "why", "the same word", "not held", "nothing"],
 )
 async def test_an_answer_of_one_word_is_given_with_what_was_written_before_it(
     assessment: str, answer: str, pool: DictionaryPool

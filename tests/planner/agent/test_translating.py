@@ -67,7 +67,7 @@ async def test_it_stays_as_it_is_without_a_translation_that_says_the_same(
     [
         ("How far does the gate open, and which function does it?", ANSWER),
         ("open gate angle?", ANSWER),
-        ("open_gate?", ANSWER),
+        ("open_gate: Tor?", ANSWER),
         (REQUEST, GERMAN),
         (REQUEST, "`open_gate`, 110"),
     ],

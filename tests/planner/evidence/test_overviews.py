@@ -62,18 +62,19 @@ def test_a_list_says_what_it_was_looked_for() -> None:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ("There are 3 errors.", "There are 3 errors: Conflict, Gone, NotFound"),
-        ("有3个错误。", "有3个错误: Conflict, Gone, NotFound"),
-        ("There are 3 errors, such as Gone.", None),
-        ("There are 4 errors.", None),
-        ("There are several errors.", None),
+        (["There are 3 errors."], ["There are 3 errors: Conflict, Gone, NotFound."]),
+        (["Yes.", "有3个错误。"], ["Yes.", "有3个错误: Conflict, Gone, NotFound."]),
+        (["There are 3 errors.", "One is Gone."], None),
+        (["There are 4 errors."], None),
+        (["There are several errors."], None),
+        ([], None),
     ],
 )
 def test_an_answer_that_only_counts_what_is_listed_is_given_the_list(
-    answer: str, told: str | None
+    answer: list[str], told: list[str] | None
 ) -> None:
-    (found,), _ = listed(of_file("errors.py", ERRORS), "list all HTTP errors", [], "search")
-    assert with_names(answer, found) == (told or answer)
+    found, _ = listed(of_file("errors.py", ERRORS), "list all HTTP errors", [], "search")
+    assert with_names([answer], found) == [answer if told is None else told]
 
 
 def test_classes_come_before_functions_and_with_those_made_of_them() -> None:
