@@ -19,6 +19,8 @@ MIN_NAME = 3
 """Characters of a library's name."""
 MAX_LIBRARIES = 2
 """Libraries of the project that are looked up for one question."""
+MAX_LINE = 400
+"""Characters of a line that may import a library; longer ones are no source."""
 MAX_OTHERS = 3
 """Names that may be those of other libraries."""
 _WORD = r"[^\W\d_][\w-]+"
@@ -101,7 +103,9 @@ class Documentation:
             return []
         purpose = f"read the documentation of {name}"
         read = await self.caller.look_up(self.documents, identifier, purpose, topic)
-        return of_document(identifier, read.result, self.documents.upstream) * read.succeeded
+        if not read.succeeded:
+            return []
+        return of_document(identifier, read.result, self.documents.upstream)
 
     def _spelled(self, question: str, more: Sequence[str], own: Collection[str]) -> dict[str, str]:
         """What may name a library in a question, by its lower case; no file of the project's own
@@ -136,7 +140,7 @@ def _imported(passages: Iterable[Passage], own: Collection[str]) -> dict[str, st
     """The words of the lines in these passages that import a library, by their lower case, without
     the names of the project's own files."""
     importing = re.compile("(?i)" + _IMPORTED.replace("NAMES", _WORD))
-    lines = (line for each in passages for line in each.text.splitlines())
+    lines = (line for each in passages for line in each.text.splitlines() if len(line) <= MAX_LINE)
     words = (word for line in lines if importing.search(line) for word in re.findall(_WORD, line))
     names = {word.lower(): word for word in words if len(word) >= MIN_NAME}
     return {key: name for key, name in names.items() if key not in own}
