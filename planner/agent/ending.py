@@ -11,7 +11,7 @@ from planner.agent.formatting import Shaped, shaped
 from planner.agent.gathering import last_gathered
 from planner.agent.questions import Asker
 from planner.agent.reading import NO_LINE
-from planner.agent.translating import translated
+from planner.agent.translating import TRANSLATED, translated
 from planner.checks.citations import beside_lists, said_by_one, supporting, unproved
 from planner.checks.claims import beyond, holds
 from planner.checks.deeds import done
@@ -39,8 +39,6 @@ from planner.protocol import Conclude, FromRecord
 from planner.state import RunState
 from planner.text import indented
 
-ANSWERING = ("answer", "conclude")
-"""The goals that end in an answer for the user."""
 OWN_WORDS = "many of its words are in none of the passages that were read"
 OWN_QUERY = "it was found by a query that the model wrote; check its conditions"
 """Half of these answers are right (docs/experiments.md, "Lists as tables")."""
@@ -165,6 +163,7 @@ class Ending:
             reason = f"{reason}; {unfit}" if reason else unfit
         if answer == told and found and not (talk or self.changes.wanted):
             told = await translated(answer, self.state, self.asker.calls)
+            reason = reason or (TRANSLATED if told != answer else None)
         loose = doubt.elsewhere if doubt else ()
         quotes = [each for each in self.best.quotes if not any(holds(each, n) for n in loose)]
         return RunFinished(
@@ -369,7 +368,7 @@ class Ending:
         """The answer as data, while its step's results still stand in the prompt."""
         part = self.state.part
         schema = part.request.data_schema
-        if schema is None or part.request.goal not in ANSWERING:
+        if schema is None or part.request.goal not in ("answer", "conclude"):
             return Shaped()
         with self.clock.limit(part.ends_at):
             return await shaped(answer, schema, self.asker)

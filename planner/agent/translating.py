@@ -9,6 +9,8 @@ from planner.prompts import language, questions
 from planner.protocol import Language
 from planner.state import RunState
 
+TRANSLATED = "the model translated its answer, and code compared only the names and numbers"
+"""What is said of an answer that is certain otherwise."""
 MAX_CHARACTERS = 1000
 """Of an answer; a longer one takes too long."""
 

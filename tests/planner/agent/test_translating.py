@@ -6,6 +6,7 @@ from in_memory import DictionaryPool, Fast, Ran, Said, Unconstrained, planned, s
 from inline_snapshot import snapshot
 from replies import found, second
 
+from planner.agent.translating import TRANSLATED
 from planner.errors import ModelError
 
 pytestmark = pytest.mark.anyio
@@ -32,6 +33,7 @@ async def test_an_answer_in_the_language_of_the_prompts_is_translated() -> None:
     ran = await answered(language("German"), Unconstrained(GERMAN))
     assert (ran.state.status, ran.state.answer) == ("answered", GERMAN)
     assert ran.state.own_words == ANSWER  # which results hold
+    assert ran.state.reason == TRANSLATED
     assert ran.script.asides[-1].last == snapshot("""\
 "Hallo!" is German, "walk me through the upload" is English, "merci beaucoup :)" is French. Which language is this: "Wie weit öffnet das Tor, und welche Funktion tut es?"
 Reply {"language":"..."}\
