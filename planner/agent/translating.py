@@ -1,6 +1,8 @@
 """An answer in the language of the request. A small model answers in that of what it has read, even
 if it is told otherwise; told the language by its name, it translates well."""
 
+import unicodedata
+
 from planner.agent.model_calls import ModelCalls
 from planner.checks import schemas
 from planner.checks.grounding import unsaid
@@ -30,11 +32,12 @@ async def translated(answer: str, state: RunState, calls: ModelCalls) -> str:
     except ModelError:
         return answer
     same = not (unsaid(answer, new) or unsaid(new, f"{answer}\n{state.prompt}"))
-    return new if same and new and not language.is_own(new) else answer
+    return new if same and _is_like(state.prompt, new) else answer
 
 
 async def _translation(answer: str, state: RunState, calls: ModelCalls) -> str:
-    """Empty where there is none."""
+    """Empty where it was cut off, or where a server that does not hold its model to the schema says
+    that there is nothing to translate."""
     asked = questions.asked("ask_language", state)
     spoken = (await calls.ask("translate", asked, schemas.language(), Language)).language
     if spoken == language.LANGUAGE:
@@ -42,3 +45,14 @@ async def _translation(answer: str, state: RunState, calls: ModelCalls) -> str:
     question = questions.translation(answer, spoken)
     reply = await calls.chat("translate", question, None, len(answer))
     return reply.text.strip() if reply.finish == "stop" else ""
+
+
+def _is_like(request: str, text: str) -> bool:
+    """Whether a text may be in the language of a request: it is not in that of the prompts, and in
+    the same script."""
+    scripts, others = (
+        {unicodedata.name(each, "").partition(" ")[0] for each in said if each.isalpha()}
+        - {"LATIN"}
+        for said in (request, text)
+    )
+    return bool(text) and not language.is_own(text) and (not scripts or bool(scripts & others))

@@ -75,8 +75,9 @@ def brief(acting: bool = True) -> Schema:
 
 
 def language() -> Schema:
-    """The name of a language."""
-    return closed(language={"type": "string", "pattern": r"^[A-Z][a-z]{2,19}$"})
+    """The name of a language other than English, which a small model takes many a text for."""
+    other = "^([A-DF-Z][a-z]{2,19}|E[a-mo-z][a-z]{2,19})$"
+    return closed(language={"type": "string", "pattern": other})
 
 
 def sql(things: str | None = None) -> Schema:

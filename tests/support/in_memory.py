@@ -113,7 +113,7 @@ class Script:
         else:
             self.asked.append(asked)
         if usual is not None and not own:
-            said: Said = usual
+            said: Said = Unconstrained(usual) if "language" in usual else usual
         else:
             assert self.turns, f"{model} was asked once more: {asked.last}"
             said = self.turns.pop(0)

@@ -35,8 +35,8 @@ async def test_an_answer_in_the_language_of_the_prompts_is_translated() -> None:
     assert ran.state.own_words == ANSWER  # which results hold
     assert ran.state.reason == TRANSLATED
     assert ran.script.asides[-1].last == snapshot("""\
-"Hallo!" is German, "walk me through the upload" is English, "merci beaucoup :)" is French. Which language is this: "Wie weit öffnet das Tor, und welche Funktion tut es?"
-Reply {"language":"..."}\
+Text: Wie weit öffnet das Tor, und welche Funktion tut es?
+Reply {"language":the name of the language in which this text is written}\
 """)
     assert ran.asked[-1].last == snapshot("""\
 Answer: The function `open_gate` opens the gate by 110 degrees.
@@ -47,7 +47,7 @@ Translate this answer into German, in plain text and not in JSON. Names, code, n
 @pytest.mark.parametrize(
     "said",
     [
-        [language("English")],
+        [Unconstrained({"language": "English"})],
         [language("German"), Unconstrained("Die Funktion öffnet das Tor um 110 Grad.")],
         [language("German"), Unconstrained(GERMAN.replace("110", "120"))],
         [language("German"), Unconstrained(f"{GERMAN} Siehe `close_gate`.")],
@@ -80,3 +80,19 @@ async def test_nothing_is_asked_where_the_answer_is_in_the_language_of_the_reque
     ran = await answered(request=request_, answer=answer)
     assert "translate" not in [call.role for call in ran.state.ledger]
     assert ran.state.answer == answer
+
+
+@pytest.mark.parametrize(
+    ("spoken", "new", "kept"),
+    [
+        ("Chinese", "函数 `open_gate` 把门打开110度。", True),
+        ("French", "La fonction `open_gate` ouvre la porte de 110 degrés.", False),
+    ],
+)
+async def test_a_translation_is_in_the_script_of_the_request(
+    spoken: str, new: str, kept: bool
+) -> None:
+    """A small model takes Chinese for French."""
+    request = "大门打开多少度，由哪个函数打开？"
+    ran = await answered(language(spoken), Unconstrained(new), request=request)
+    assert ran.state.answer == (new if kept else ANSWER)
