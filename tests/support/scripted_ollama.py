@@ -298,7 +298,7 @@ class ScriptedOllama:
             usual = usual_reply(request.keys, self._last_answer)
             own = any(_says(each.reply, request.keys) for each in self._expected)
             if usual is not None and not own:
-                return usual
+                return Answer(usual, unconstrained="language" in usual)
             for i, expectation in enumerate(self._expected):
                 if expectation.matches(request):
                     reply = self._expected.pop(i).reply
