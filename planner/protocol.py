@@ -134,7 +134,7 @@ class Answer(Wire):
 class Language(Wire):
     """The language of a request."""
 
-    language: str
+    language: str = Field(pattern="^[A-Z][a-z]{2,19}$")
 
 
 class Summary(Wire):
