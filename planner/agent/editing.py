@@ -115,6 +115,9 @@ class Editor:
             changed = {path: changed[path] for path in kept}
         changed, elsewhere = best_edits.in_place(changed, self._texts, {*tokens(request)})
         self._leave_out(elsewhere, "because it replaces something else")
+        if self.best.unsure and not any(changed.values()):
+            # A plan would write the files as a whole, with less in view.
+            raise LimitReached(f"what the model wrote cannot be used: {self.best.unsure}")
         using = [path for name in new_names for path in await self.gatherer.holding(name)]
         for path in dict.fromkeys(using):
             text = self._texts[path] = await self.gatherer.text(path) or ""
@@ -134,8 +137,7 @@ class Editor:
         are the edits of other files."""
         prompt = self.state.prompt
         asked, names = {*tokens(prompt)}, {*named(prompt), *quoted(prompt)}
-        kept, left = list[Change](), list[Edit]()
-        by_part: list[list[Edit]] = []
+        kept, left, by_part = list[Change](), list[Edit](), list[list[Edit]]()
         parts = rewriting.parts(path, text, query, names)
         for part in parts:
             said = names & {*tokens(part.text)}
@@ -144,18 +146,16 @@ class Editor:
             written, whole = await self.asker.rewrite(part)
             self._names |= renaming.renames(part.text, written, asked)
             made = rewriting.changes(text, part, renaming.renamed(written, self._names))
-            inside = [each for each in made if best_edits.is_hidden(text, each, asked)]
-            self._leave_out(rewriting.edits(path, text, inside), "within a function")
-            others = best_edits.strays(text, made, asked)
-            self._leave_out(rewriting.edits(path, text, others), "in functions not asked about")
-            made = [each for each in made if each not in [*inside, *others]]
+            for why, some in best_edits.misplaced(text, made, asked):
+                self._leave_out(rewriting.edits(path, text, some), why)
+                made = [each for each in made if each not in some]
             alone = [(each, edit) for each in made for edit in rewriting.edits(path, text, [each])]
             once = best_edits.defined_once(text, [e for _, e in alone], asked, [before, *by_part])
             if len(once) < len(alone):
                 self.best.doubt(f"left out in {path}: what it defines already")
             fitting = best_edits.fitting(once, query)
             if breaks(path, text, rewriting.applied(text, fitting)):
-                self._leave_out(fitting, "since it could not be read any more")
+                self._leave_out(fitting, "since the file could not be parsed any more")
                 once = fitting = []
             kept += [each for each, edit in alone if edit in fitting]
             by_part.append(fitting)

@@ -72,7 +72,17 @@ def defines_again(text: str, edit: Edit, asked: set[str]) -> bool:
     return any(name in asked and line in there and line != f"{name}:" for name, line in new)
 
 
-def is_hidden(text: str, change: Change, asked: set[str]) -> bool:
+def misplaced(
+    text: str, changed: Sequence[Change], asked: set[str]
+) -> list[tuple[str, list[Change]]]:
+    """The changes that a model makes in the wrong place, with where that is."""
+    return [
+        ("within a function", [each for each in changed if _is_hidden(text, each, asked)]),
+        ("in functions not asked about", _strays(text, changed, asked)),
+    ]
+
+
+def _is_hidden(text: str, change: Change, asked: set[str]) -> bool:
     """Whether a change brings a function that is asked for inside another one that is not: a small
     model writes it into the part of a file that it is shown."""
     lines = split_lines(text)
@@ -86,7 +96,7 @@ def is_hidden(text: str, change: Change, asked: set[str]) -> bool:
     return False
 
 
-def strays(text: str, changed: Sequence[Change], asked: set[str]) -> list[Change]:
+def _strays(text: str, changed: Sequence[Change], asked: set[str]) -> list[Change]:
     """The changes within functions that are not asked about, and do not use one that is and is
     changed: a small model does to its neighbours what it does to this one."""
     inside = [(each, _functions_of(text, each)) for each in changed]

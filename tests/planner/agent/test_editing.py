@@ -436,8 +436,27 @@ async def test_a_file_that_could_not_be_read_any_more_is_not_written() -> None:
     assert pool.files["use.py"] == closed.replace("8", "9")
     assert ran.state.status == "partial"
     assert ran.state.reason == snapshot(
-        "left out in gates.py, since it could not be read any more: OPEN_HOURS = 8 → OPEN_HOURS = "
-        "(9; no change was found for gates.py"
+        "left out in gates.py, since the file could not be parsed any more: OPEN_HOURS = 8 → "
+        "OPEN_HOURS = (9; no change was found for gates.py"
+    )
+
+
+async def test_what_cannot_be_written_is_not_planned_in_another_way() -> None:
+    """A plan would write the file as a whole, with less of it in view."""
+    pool = files(EDIT)
+    ran = await planned(
+        *about("hours"),
+        rewritten(GATES.replace("8", "(9")),
+        conclusion("It was not set.", success=False),
+        pool=pool,
+        prompt="Set OPEN_HOURS in gates.py to 9",
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == GATES
+    assert "plan" not in [role for role, _ in ran.roles]
+    assert ran.state.answer == snapshot(
+        "Nothing was changed: what the model wrote cannot be used: left out in gates.py, since the "
+        "file could not be parsed any more: OPEN_HOURS = 8 → OPEN_HOURS = (9."
     )
 
 
