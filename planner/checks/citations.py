@@ -217,11 +217,12 @@ def said_by_one(state: RunState, answer: str, request: str, least: int) -> bool:
         return True
     sentences = ({*words(each)} - asked for line in sentences_in(answer) for each in line)
     told = [new, *(each for each in sentences if len(each) >= max(least, MIN_NEW))]
-    return any(_said_by_one(state, each) for each in told)
+    sources = [{*words(each.text)} for each in sources_of(state)]
+    return any(_one_says(sources, each) for each in told)
 
 
-def _said_by_one(state: RunState, new: set[str]) -> bool:
-    held = [new & {*words(each.text)} for each in sources_of(state)]
+def _one_says(sources: Sequence[set[str]], new: set[str]) -> bool:
+    held = [new & each for each in sources]
     count = Counter(word for each in held for word in each)
     weights = {word: log((len(held) + 1) / (max(count[word], 1) + 0.5)) for word in new}
     most = max((fsum(map(weights.__getitem__, each)) for each in held), default=0.0)

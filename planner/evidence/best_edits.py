@@ -76,16 +76,16 @@ def misplaced(
     text: str, changed: Sequence[Change], asked: set[str]
 ) -> list[tuple[str, list[Change]]]:
     """The changes that a model makes in the wrong place, with where that is."""
+    lines = split_lines(text)
     return [
-        ("within a function", [each for each in changed if _is_hidden(text, each, asked)]),
-        ("in functions not asked about", _strays(text, changed, asked)),
+        ("within a function", [each for each in changed if _is_hidden(lines, each, asked)]),
+        ("in functions not asked about", _strays(lines, changed, asked)),
     ]
 
 
-def _is_hidden(text: str, change: Change, asked: set[str]) -> bool:
+def _is_hidden(lines: Sequence[str], change: Change, asked: set[str]) -> bool:
     """Whether a change brings a function that is asked for inside another one that is not: a small
     model writes it into the part of a file that it is shown."""
-    lines = split_lines(text)
     after = [*lines[: change.first], *change.new, *lines[change.last :]]
     before = {*map(_function_in, lines[change.first : change.last])}
     for number, line in enumerate(change.new, change.first):
@@ -96,12 +96,11 @@ def _is_hidden(text: str, change: Change, asked: set[str]) -> bool:
     return False
 
 
-def _strays(text: str, changed: Sequence[Change], asked: set[str]) -> list[Change]:
+def _strays(lines: Sequence[str], changed: Sequence[Change], asked: set[str]) -> list[Change]:
     """The changes within functions that are not asked about, and do not use one that is and is
     changed: a small model does to its neighbours what it does to this one."""
-    inside = [(each, _functions_of(text, each)) for each in changed]
+    inside = [(each, _functions_of(lines, each)) for each in changed]
     meant = {name for _, names in inside for name in names & asked}
-    lines = split_lines(text)
     return [
         each
         for each, names in inside
@@ -112,9 +111,8 @@ def _strays(text: str, changed: Sequence[Change], asked: set[str]) -> list[Chang
     ]
 
 
-def _functions_of(text: str, change: Change) -> set[str]:
+def _functions_of(lines: Sequence[str], change: Change) -> set[str]:
     """The functions whose lines a change replaces, or stands in."""
-    lines = split_lines(text)
     found: set[str] = set()
     for number in range(change.first, min(max(change.last, change.first + 1), len(lines))):
         outer = [*around(lines, number), lines[number]]

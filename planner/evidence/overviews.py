@@ -116,18 +116,17 @@ class _Definitions:
         """What stands behind the name of each class."""
         for passage in passages:
             if weight(passage.source, asked) == 1:
-                stem = passage.source.rpartition("/")[2].partition(".")[0]
-                file = {part for token in tokens(stem) for part in parts_of(token)}
+                file = _words_of_file(passage.source)
+                shared = file if file <= asked and not passage.heading else set[str]()
                 for line in outermost(passage):
                     name = defined_name(line)
                     if name and not is_local(passage, line):
-                        self._add(name, line, asked)
-                        if file <= asked and not passage.heading:
-                            self.said[CLASS.match(line) is not None, name] |= file
+                        self._add(name, line, asked, shared)
 
-    def _add(self, name: str, line: str, asked: set[str]) -> None:
+    def _add(self, name: str, line: str, asked: set[str], shared: set[str]) -> None:
+        """`shared`: what the name of its file has of what is asked for."""
         is_class = CLASS.match(line) is not None
-        self.said[is_class, name] |= asked & {*parts_of(name)}
+        self.said[is_class, name] |= shared | (asked & {*parts_of(name)})
         if is_class:
             behind = line.partition(name)[2]
             self.made_of[name] |= {*tokens(behind)}
@@ -146,6 +145,11 @@ class _Definitions:
         while more := {each for each, bases in self.made_of.items() if bases & names} - names:
             names = names | more
         return names
+
+
+def _words_of_file(path: str) -> set[str]:
+    stem = path.rpartition("/")[2].partition(".")[0]
+    return {part for token in tokens(stem) for part in parts_of(token)}
 
 
 def _listed(source: str, text: str) -> Passage:

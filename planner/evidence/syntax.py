@@ -18,19 +18,21 @@ _BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
 def breaks(path: str, before: str, after: str) -> bool:
     """Whether a text that could be read cannot be read any more; in a language that is not known,
     whether its brackets, of which each had a partner, do not all have one now."""
-    readable = _can_be_read if PurePosixPath(path).suffix in _READERS else _is_balanced
-    return readable(path, before) and not readable(path, after)
+    read = _READERS.get(PurePosixPath(path).suffix, _pair_brackets)
+    return _can_be_read(before, read) and not _can_be_read(after, read)
 
 
-def _can_be_read(path: str, text: str) -> bool:
+def _can_be_read(text: str, read: Callable[[str], object]) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what code does, which is not asked
-            _READERS[PurePosixPath(path).suffix](text)
+            read(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
 
 
-def _is_balanced(path: str, text: str) -> bool:
-    return all(text.count(opens) == text.count(closes) for opens, closes in _BRACKETS)
+def _pair_brackets(text: str) -> None:
+    """Raises `ValueError` if there are not as many of each kind that open as that close."""
+    if any(text.count(opens) != text.count(closes) for opens, closes in _BRACKETS):
+        raise ValueError("a bracket has no partner")

@@ -172,9 +172,14 @@ def hyphenated(text: str) -> list[str]:
 def in_another_spelling(name: str, text: str) -> bool:
     """Whether a lower-case text has the parts of a name, however they are joined: `max-retries` and
     `MAX_RETRY` for `maxRetries`, `userstore` for `UserStores`."""
+    spellings = _spellings(name)
+    return spellings is not None and spellings.search(text) is not None
+
+
+@lru_cache(maxsize=64)
+def _spellings(name: str) -> re.Pattern[str] | None:
     parts = [beginning(each, name) for each in words(name) if each != name.lower()]
-    joined = r"[\W_]?".join(map(re.escape, parts))
-    return bool(parts) and re.search(joined, text) is not None
+    return re.compile(r"[\W_]?".join(map(re.escape, parts))) if parts else None
 
 
 def is_name(token: str) -> bool:
