@@ -6,27 +6,26 @@ is called, with marks in the place of the texts. What uses a definition that has
 follows without a model.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 from planner.agent.best_answer import BestAnswer
 from planner.agent.budget import Budget, LimitReached
+from planner.agent.edit_questions import EditAsker
 from planner.agent.gathering import Gatherer
+from planner.agent.rereading import Rereader
 from planner.agent.steps import Steps
 from planner.agent.tool_calls import Caller
 from planner.checks import validation
 from planner.checks.guards.arguments import takes_path
-from planner.evidence import best_edits, renaming, rewriting
-from planner.evidence.file_text import doubled, file_text, split_lines
+from planner.evidence import additions, best_edits, renaming, rewriting
+from planner.evidence.file_text import outside, plain
 from planner.evidence.listing import is_path_of, paths_said
 from planner.evidence.rewriting import Change, Edit
 from planner.evidence.syntax import breaks
 from planner.evidence.words import apart, named, only_in, quoted, tokens, words
-from planner.passage import Passage
 from planner.protocol import Call, FromRecord
-from planner.state import Iteration
 from planner.text import counted, flat, shortened, strings
 from planner.tools import Arguments, ToolSpec
 
@@ -46,11 +45,13 @@ class Editor:
     ) -> None:
         self.caller = caller
         self.asker = caller.asker
+        self.questions = EditAsker(caller.asker)
         self.state = caller.state
         self.gatherer = gatherer
         self.steps = steps
         self.budget = budget
         self.best = best
+        self.rereader = Rereader(self.state, gatherer, best)
         self.tool: ToolSpec | None = None
         """The tool that replaces texts in files, once `ready` has found it."""
         self._example: Arguments = {}
@@ -73,13 +74,13 @@ class Editor:
         able = {tool.name: tool for tool in own or editing}
         if not able:
             return False
-        chosen = await self.asker.editing_tool([*able])
-        needed = await self.asker.changing_tools([tool.name for tool in changing])
+        chosen = await self.questions.editing_tool([*able])
+        needed = await self.questions.changing_tools([tool.name for tool in changing])
         if chosen is None or not {*able} & {*needed}:
             return False
         self._needed = [self.asker.tools[name] for name in needed if name not in able]
         tool = able[chosen]
-        example = validation.coerced(await self.asker.edit_call(tool), tool.input_schema)
+        example = validation.coerced(await self.questions.edit_call(tool), tool.input_schema)
         texts = list(strings(example))
         if validation.problem(example, tool.input_schema) or not (
             texts.count(OLD) == texts.count(NEW) == 1
@@ -136,16 +137,32 @@ class Editor:
         """The changes of a file that the model writes again, in parts where it is long; `before`
         are the edits of other files."""
         prompt = self.state.prompt
-        asked, names = {*tokens(prompt)}, {*named(prompt), *quoted(prompt)}
+        asked, old = {*tokens(prompt)}, best_edits.replaced(prompt, [text])
+        names = {*named(prompt), *quoted(prompt), *old}
         kept, left, by_part = list[Change](), list[Edit](), list[list[Edit]]()
         parts = rewriting.parts(path, text, query, names)
         for part in parts:
+            if (kept or before) and self._seconds_for_a_part() > self.budget.seconds_left:
+                self.best.doubt(f"there was no time for all of {path}")
+                break
             said = names & {*tokens(part.text)}
             if said and said <= self._names.keys():
                 continue  # uses are found without a model
-            written, whole = await self.asker.rewrite(part)
+            written, whole = await self.questions.rewrite(part)
             self._names |= renaming.renames(part.text, written, asked)
-            made = rewriting.changes(text, part, renaming.renamed(written, self._names))
+            new = additions.new_names(text, written, asked) - {*self._names.values()}
+            where = None
+            if new and part.text.strip() != text.strip():
+                where = additions.place(path, text, query, written, new)
+            if where:
+                added = await self.questions.add(path, where)
+                made, others = additions.placed(text, where, added, new)
+                if others:
+                    self.best.doubt(
+                        f"left out in {path}: {shortened(flat('; '.join(others)), MAX_STEP_CHARS)}"
+                    )
+            else:
+                made = rewriting.changes(text, part, renaming.renamed(written, self._names))
             for why, some in best_edits.misplaced(text, made, asked):
                 self._leave_out(rewriting.edits(path, text, some), why)
                 made = [each for each in made if each not in some]
@@ -160,16 +177,23 @@ class Editor:
             kept += [each for each, edit in alone if edit in fitting]
             by_part.append(fitting)
             left += [edit for edit in once if edit not in fitting]
-            if not whole:
+            if where and fitting:
+                break
+            if not (whole or where):
                 self.best.doubt(f"what was written for {path} was cut off")
         if best_edits.scattered(by_part):
             self.best.doubt(f"{path} was changed in several places, and one may be enough")
         if kept:
             self._leave_out(left, "without a word of the request")
         taken = _taken_away(rewriting.edits(path, text, kept)) - self._names.keys()
-        if more := taken & asked & {*tokens(_outside(text, parts))}:
+        if more := taken & asked & {*tokens(outside(text, parts))}:
             self.best.doubt(f"{path} has {', '.join(sorted(more))} in other places, too")
         return kept
+
+    def _seconds_for_a_part(self) -> float:
+        """The longest that writing something again has taken."""
+        written = (each.seconds for each in self.state.ledger if each.role == "rewrite")
+        return max(written, default=0.0)
 
     def _leave_out(self, some: Sequence[Edit], why: str) -> None:
         if some:
@@ -191,7 +215,7 @@ class Editor:
         """The files that a request names and that were to change, or are not there, and have no
         change, and what it quotes of them. A file that only has something to do with it, such as a
         test that fails, was read."""
-        known = {*self._texts, *self._read_before()}
+        known = {*self._texts, *self.rereader.before()}
         endings = {PurePosixPath(path).suffix for path in known} - {""}
         found: list[str] = []
         for name in paths_said(request):
@@ -279,55 +303,8 @@ class Editor:
         text = await self.gatherer.text(path)
         if text is None:
             return [*made]
-        same = _plain(text) == _plain(rewriting.applied(before, made))
-        return [] if same else [Edit(path, _plain(before), _plain(text))]
-
-    async def look_again(self) -> None:
-        """Read the files once more that planned calls were to change. A tool may say in its own
-        words that it did not, and a model may write a whole file of which it was shown a part, or
-        put what stands beside a place there once more."""
-        for path, before in self._read_before().items():
-            if not any(self._writes_to(each, path, before) for each in self.state.part_iterations):
-                continue
-            text = await self.gatherer.text(path)
-            if text is None:
-                continue
-            if not text.strip():  # where no tool deletes files, small models empty them
-                self.best.doubt(f"{path} is empty now")
-            elif _plain(text) == _plain(before):
-                self.best.doubt(f"{path} reads as it did before")
-            elif self._lost_unseen(path, before, text):
-                self.best.doubt(f"{path} has lost lines that the model was not shown")
-            elif doubled(before, text):
-                self.best.doubt(f"{path} has lines twice that it had once")
-
-    def _read_before(self) -> dict[str, str]:
-        """The files that were looked up before the first change, by their paths."""
-        found: dict[str, str] = {}
-        for each in self.state.part_iterations:
-            if each.changes:
-                break
-            if each.by == "lookup" and each.succeeded and each.tool == self.gatherer.reader:
-                found.setdefault(next(iter(each.arguments.values())), file_text(each.result))
-        return found
-
-    def _writes_to(self, call: Iteration, path: str, text: str) -> bool:
-        """Whether a call may have put into a file a text that is about it, or none: the only file
-        that it names is this one, or a patch in it does."""
-        places = [value for name, value in call.arguments.items() if takes_path(name)]
-        given = [each for each in strings(call.arguments) if each not in places]
-        named_ = all(is_path_of(path, each) for each in places)
-        patched = any("\n" in each and path in each for each in given)
-        told = "\n".join(given)
-        about = {*tokens(told)} & {*tokens(text)} or (given and not told.strip())
-        return bool(call.changed and named_ and (places or patched) and about)
-
-    def _lost_unseen(self, path: str, before: str, text: str) -> bool:
-        """Whether a file is shorter by lines that stood in none of the passages."""
-        shown = [each for each in self.state.passages if each.source == path]
-        unseen = Counter(filter(None, _plain(_outside(before, shown)).split("\n")))
-        left = _plain(text).split("\n")
-        return len(left) < len(_plain(before).split("\n")) and bool(unseen - Counter(left))
+        same = plain(text) == plain(rewriting.applied(before, made))
+        return [] if same else [Edit(path, plain(before), plain(text))]
 
     def calls(self, found: Sequence[Edit]) -> list[Arguments]:
         """The arguments of the calls that make these edits of one file: of a single call where the
@@ -365,7 +342,7 @@ class Editor:
         best = dict.fromkeys([*named_, *(each.source for each in self.state.passages)])
         shown = {path: texts[path] for path in best if path in texts}
         chosen = dict([*shown.items()][:MAX_FILES])
-        files = await self.asker.files_to_change(chosen) if chosen else []
+        files = await self.questions.files_to_change(chosen) if chosen else []
         return best_edits.files_for(request, files, chosen, {*self.gatherer.absent})
 
 
@@ -383,18 +360,6 @@ def _writes(tool: ToolSpec) -> bool:
     return bool(_paths(tool)) and len(validation.texts(tool.grammar)) > len(_paths(tool))
 
 
-def _plain(text: str) -> str:
-    """A text as it is compared: tools show the ends of its lines, and of itself, in their way."""
-    return "\n".join(line.rstrip() for line in split_lines(text)).rstrip()
-
-
 def _taken_away(made: Sequence[Edit]) -> set[str]:
     """The words and names that edits take away."""
     return only_in("\n".join(each.old for each in made), "\n".join(each.new for each in made))
-
-
-def _outside(text: str, parts: Sequence[Passage]) -> str:
-    """The lines of a file that are in none of these parts of it."""
-    within = {number for each in parts for number in range(each.first, each.last + 1)}
-    lines = enumerate(split_lines(text), 1)
-    return "\n".join(line for number, line in lines if number not in within)

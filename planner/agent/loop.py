@@ -385,5 +385,5 @@ class _Run:
         if passages and (edits := await self.asker.optional(self.editor.edits(), [])):
             return await self.editor.make(edits)
         conclusion = await self.planner.follow_plan()
-        await self.editor.look_again()
+        await self.editor.rereader.look_again()
         return conclusion

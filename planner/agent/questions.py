@@ -1,6 +1,6 @@
 """The questions to a run's models: each with its prompt, its schema, and the longest reply."""
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -15,12 +15,11 @@ from planner.checks.claims import only_repeats
 from planner.checks.guards import repeats
 from planner.errors import InvalidReply
 from planner.events import ResultAssessed, Role
-from planner.evidence.file_text import split_lines
 from planner.evidence.overviews import with_names
 from planner.grammar import Schema, reaches_bound, unbounded
 from planner.passage import Passage
 from planner.prompts import questions
-from planner.prompts.texts import as_it_was, catalogue, fill, template, without_heads, without_notes
+from planner.prompts.texts import fill, template, without_heads, without_notes
 from planner.protocol import (
     Answer,
     Brief,
@@ -42,7 +41,6 @@ T = TypeVar("T")
 BRIEF_TOKENS = 120
 OVERVIEW_TOKENS = 400
 FACTS_TOKENS = 300
-REWRITE_TOKENS = 600
 MAX_SHORT_ANSWER_CHARS = 400
 """Characters of a short answer."""
 MAX_LONG_ANSWER_CHARS = 1900
@@ -88,7 +86,7 @@ class Asker:
         """Other words to search for, from the fast model."""
         question = questions.asked("ask_other_words", self.state)
         schema = schemas.several(schemas.SEARCH_WORD, least=2)
-        asked = self._only("words", question, "words", list[str], schema, BRIEF_TOKENS, fast=True)
+        asked = self.only("words", question, "words", list[str], schema, BRIEF_TOKENS, fast=True)
         return await self.optional(asked, [])
 
     async def file_tools(self, lists: Sequence[str], reads: Sequence[str]) -> FileTools:
@@ -131,57 +129,19 @@ class Asker:
             items = items[:-1] or [f"{each} {lenient.CUT}" for each in items]
         return [_completed(each, passages) for each in items]
 
-    async def files_to_change(self, texts: Mapping[str, str]) -> list[str]:
-        """The files that a request wants changed, out of these, each with its passages."""
-        question = questions.which_files(self.state, texts)
-        schema = schemas.several(schemas.one_of([*texts]))
-        files = await self._only("rewrite", question, "files", list[str], schema, BRIEF_TOKENS)
-        return list(dict.fromkeys(files))
-
-    async def rewrite(self, part: Passage) -> tuple[str, bool]:
-        """A part of a file as the request wants it, or something else where nothing has to change;
-        and whether it is whole. If it was cut off, it goes up to the last line that the part has:
-        what is new after that may lack its end."""
-        question = questions.asked("ask_rewrite", self.state, path=part.source, text=part.text)
-        reply = await self.calls.chat("rewrite", question, None, REWRITE_TOKENS)
-        written = as_it_was(lenient.block_in(reply.text, part.text), part.text)
-        if reply.finish != "length":
-            return written, True
-        lines, own = split_lines(written), {*filter(None, split_lines(part.text))}
-        copied = [number for number, line in enumerate(lines, 1) if line in own]
-        return "\n".join(lines[: max(copied, default=0)]), False
-
-    async def editing_tool(self, names: Sequence[str]) -> str | None:
-        """The tool that replaces texts in files, out of these."""
-        return await self._select("example", fill("ask_editing_tool"), schemas.or_none(names))
-
-    async def edit_call(self, tool: ToolSpec) -> dict[str, Any]:
-        """How a tool is called that replaces texts in files."""
-        question = questions.edit_call(tool)
-        return await self.calls.ask(
-            "example", question, tool.grammar, dict[str, Any], ARGUMENT_TOKENS, called=tool.name
-        )
-
-    async def changing_tools(self, names: Sequence[str]) -> list[str]:
-        """The tools that the change of a request needs, out of these."""
-        listed = catalogue([self.tools[name] for name in names])
-        question = questions.asked("ask_changing_tools", self.state, tools=listed)
-        schema = schemas.several(schemas.one_of(names), most=3)
-        return await self._only("example", question, "tools", list[str], schema, SELECTION_TOKENS)
-
     async def select_tool(self) -> str | None:
         """The tool for a single step; None if it does not need one."""
         if not self.state.offered:
             return None
         choice = schemas.or_none([tool.name for tool in self.choices])
-        return await self._select("select", questions.select(self.state), choice)
+        return await self.select("select", questions.select(self.state), choice)
 
     async def select_for_step(self, step: Step, chosen: Call) -> Call:
         """The full model's choice between the tool it chose and those that the step brought in,
         which it could not choose then. It has read all but the new tools."""
         tools = [chosen.tool, *step.offered]
         question = questions.select_for_step(chosen.prompt, tools)
-        asked = self._select("select", question, schemas.one_of(tools))
+        asked = self.select("select", question, schemas.one_of(tools))
         selected = await self.optional(asked, None)
         return chosen.model_copy(update={"tool": selected or chosen.tool})
 
@@ -191,7 +151,7 @@ class Asker:
         is to be done by what was looked up."""
         names = tools or [tool.name for tool in self.choices if not tool.read_only]
         question = questions.asked("select_to_do", self.state)
-        selected = await self._select("select", question, schemas.or_none(names))
+        selected = await self.select("select", question, schemas.or_none(names))
         return chosen.model_copy(update={"tool": selected}) if selected else None
 
     async def select_to_find(
@@ -200,15 +160,16 @@ class Asker:
         """The tool, out of these, that finds out what a call needs and no result says yet, those
         that are `likely` to do so named first; None where none does."""
         question = questions.select_to_find(self.state, call.tool, missing, likely)
-        return await self.optional(self._select("select", question, schemas.or_none(names)), None)
+        return await self.optional(self.select("select", question, schemas.or_none(names)), None)
 
-    async def _select(self, role: Role, question: str, choice: Schema) -> str | None:
+    async def select(self, role: Role, question: str, choice: Schema) -> str | None:
+        """The tool that a reply names."""
         said = await self.calls.ask(
             role, question, schemas.closed(tool=choice), protocol.Selection, SELECTION_TOKENS
         )
         return said.tool
 
-    async def _only(
+    async def only(
         self,
         role: Role,
         question: str,
@@ -254,7 +215,7 @@ class Asker:
         """A query of these tables for what the request asks for; `problem` is the one before, and
         what was wrong with it; `things`: the name of the only table, if it has a row for each."""
         question = questions.sql(self.state, tables, problem)
-        return await self._only("query", question, "sql", str, schemas.sql(things), SQL_TOKENS)
+        return await self.only("query", question, "sql", str, schemas.sql(things), SQL_TOKENS)
 
     async def answer(self, problem: str | None) -> Answer:
         """An attempt at the answer; `problem` is what was wrong with the attempt before."""
@@ -286,7 +247,7 @@ class Asker:
         # It may take what is kept back for a conclusion: there is an answer, which waits for it.
         until = 0.0 if part.request.data_schema else part.ends_at
         with self.calls.clock.extended(until):
-            asked = self._only(role, question, "answer_again", str, schema, REPLY_TOKENS)
+            asked = self.only(role, question, "answer_again", str, schema, REPLY_TOKENS)
             said = await self.optional(asked, "")
         return without_notes(lenient.whole(said, MAX_SECOND_READING_CHARS), passages)
 

@@ -1,11 +1,10 @@
 """Which files have what a request changes, and which of the edits that a model wrote fit it."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from planner.evidence.definitions import CLASS, defined_name, indentation
+from planner.evidence.definitions import defined_name, function_in, indentation
 from planner.evidence.file_text import split_lines
 from planner.evidence.listing import is_path_of, paths_said
 from planner.evidence.passages import around
@@ -30,7 +29,17 @@ def files_for(
     if having and not {*having} & {*chosen}:
         return having
     said = [path for path in chosen if any(is_path_of(name, path) for name in paths_said(request))]
-    return list(dict.fromkeys([*said, *chosen]))
+    old = replaced(request, [*texts.values()])
+    holding = [path for path in chosen if old & {*tokens(texts[path])}]
+    return list(dict.fromkeys([*said, *(holding or chosen)]))
+
+
+def replaced(request: str, texts: Sequence[str]) -> set[str]:
+    """The numbers of a request that stand in one of these texts, where another one stands in none:
+    a value, and what it is to become."""
+    numbers = {each for each in tokens(request) if each.isdigit() and len(each) > 1}
+    there = numbers & {*tokens("\n".join(texts))}
+    return there if numbers - there else set()
 
 
 def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> list[str]:
@@ -87,10 +96,10 @@ def _is_hidden(lines: Sequence[str], change: Change, asked: set[str]) -> bool:
     """Whether a change brings a function that is asked for inside another one that is not: a small
     model writes it into the part of a file that it is shown."""
     after = [*lines[: change.first], *change.new, *lines[change.last :]]
-    before = {*map(_function_in, lines[change.first : change.last])}
+    before = {*map(function_in, lines[change.first : change.last])}
     for number, line in enumerate(change.new, change.first):
-        if (name := _function_in(line)) and name in asked - before:
-            outer = {*filter(None, map(_function_in, around(after, number)))}
+        if (name := function_in(line)) and name in asked - before:
+            outer = {*filter(None, map(function_in, around(after, number)))}
             if outer and outer.isdisjoint(asked):
                 return True
     return False
@@ -116,15 +125,8 @@ def _functions_of(lines: Sequence[str], change: Change) -> set[str]:
     found: set[str] = set()
     for number in range(change.first, min(max(change.last, change.first + 1), len(lines))):
         outer = [*around(lines, number), lines[number]]
-        found |= {*filter(None, map(_function_in, outer))}
+        found |= {*filter(None, map(function_in, outer))}
     return found
-
-
-def _function_in(line: str) -> str | None:
-    """The function that a line defines: a name with its parameters, and no class."""
-    name = defined_name(line)
-    called = name and re.search(rf"\b{re.escape(name)}\s*\(", line)
-    return name if called and not CLASS.match(line) else None
 
 
 def in_place(

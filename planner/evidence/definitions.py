@@ -137,6 +137,13 @@ def defined_name(line: str) -> str | None:
     return found[0] if found else None
 
 
+def function_in(line: str) -> str | None:
+    """The function that a line defines: a name with its parameters, and no class."""
+    name = defined_name(line)
+    called = name and re.search(rf"\b{re.escape(name)}\s*\(", line)
+    return name if called and not CLASS.match(line) else None
+
+
 @lru_cache(maxsize=100_000)
 def defined_in(line: str) -> tuple[str, int] | None:
     """The name that a line defines, in most languages, and how many words stand before it:

@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from planner.passage import Passage
 from planner.text import json_of
 
 MAX_LINE = 300
@@ -46,6 +47,18 @@ def file_text(result: str) -> str:
     if len(rows) > 1 and numbers == [*range(1, len(rows) + 1)]:
         text = "\n".join(each.string[each.end() :] for each in rows if each)
     return text
+
+
+def plain(text: str) -> str:
+    """A text as it is compared: tools show the ends of its lines, and of itself, in their way."""
+    return "\n".join(line.rstrip() for line in split_lines(text)).rstrip()
+
+
+def outside(text: str, parts: Sequence[Passage]) -> str:
+    """The lines of a file that are in none of these parts of it."""
+    within = {number for each in parts for number in range(each.first, each.last + 1)}
+    lines = enumerate(split_lines(text), 1)
+    return "\n".join(line for number, line in lines if number not in within)
 
 
 def readable(line: str) -> str:

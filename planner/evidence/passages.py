@@ -6,8 +6,9 @@ first lines of those around them (`heading`), so that a method is seen with its 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 
 from planner.evidence.file_text import readable, split_lines
@@ -153,6 +154,24 @@ def around(lines: Sequence[str], number: int) -> list[str]:
             inner = line
             found.insert(0, lines[above])
     return found
+
+
+def unit_of(lines: Sequence[str], number: int) -> tuple[int, int]:
+    """The first and the last line of the unit that a line begins: with the comments and decorators
+    directly before it, and what stands deeper below it."""
+    flat = _flat(tuple(lines))
+
+    def beside(numbers: Iterable[int]) -> int:
+        deep = takewhile(
+            lambda each: not flat[each].strip() or not _within(line, flat[each]), numbers
+        )
+        return max(deep, key=lambda each: abs(each - number), default=number)
+
+    line = flat[number]
+    first, last = beside(range(number, -1, -1)), beside(range(number, len(flat)))
+    chunks = _chunks(flat, first, last)
+    start, end = next(each for each in chunks if each[0] <= number <= each[1])
+    return start, next(each for each in range(end, start - 1, -1) if lines[each].strip())
 
 
 def _size(lines: Sequence[str], first: int, last: int) -> int:

@@ -406,19 +406,86 @@ async def test_what_the_file_that_the_request_names_defines_is_not_defined_in_an
 
 
 async def test_what_a_part_of_a_file_defines_now_is_not_defined_in_another_one() -> None:
-    request = "Define shut_gate, like gate_3 and gate_30"
+    request = "Define SHUT_GATE, like gate_3 and gate_30"
     pool = files(EDIT)
     pool.files["gates.py"] = MANY
     shown = parts("gates.py", MANY, request, {"gate_3", "gate_30"})
     assert len(shown) == 2
-    one, other = (
-        f"{each.text}\n\n\ndef shut_gate(n{n}):\n    pass\n" for n, each in enumerate(shown)
-    )
+    one, other = (f"{each.text}\n\n\nSHUT_GATE = {n}\n" for n, each in enumerate(shown))
     ran = await planned(
         *about("gate"), rewritten(one), rewritten(other), pool=pool, prompt=request, **ALLOWED
     )
-    assert pool.files["gates.py"].count("def shut_gate") == 1
+    assert pool.files["gates.py"].count("SHUT_GATE") == 1
     assert ran.state.reason == "left out in gates.py: what it defines already"
+
+
+def rates(limit: int) -> str:
+    return "\n\n".join(f"def rate_{n}():\n    return {limit if n == 7 else n}\n" for n in range(60))
+
+
+async def test_where_a_number_is_replaced_only_what_has_the_old_one_is_written_again() -> None:
+    pool = files(EDIT)
+    pool.files |= {"gates.py": rates(4096), "use.py": "import gates  # rates, limits\n"}
+    ran = await planned(
+        *about("rate", "limit", files=["use.py", "gates.py"]),
+        rewritten("def rate_7():\n    return 2048\n"),
+        pool=pool,
+        prompt="Lower the limit of the rates from 4096 to 2048",
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == rates(2048)
+    assert (ran.state.status, ran.state.reason) == ("answered", None)
+
+
+async def test_what_there_is_no_time_to_write_is_told_and_the_rest_is_changed() -> None:
+    pool = files(EDIT)
+    closed = pool.files["use.py"] = f"{USE}closed = 8\n"
+    ran = await planned(
+        *about("hours", "closed", files=["gates.py", "use.py"]),
+        Unconstrained(f"```\n{GATES.replace('8', '9')}```", {"decode_seconds": 60.0}),
+        pool=pool,
+        prompt="Set OPEN_HOURS in gates.py and closed in use.py to 9",
+        limits=Limits(seconds=120),
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == GATES.replace("8", "9")
+    assert pool.files["use.py"] == closed
+    assert ran.state.status == "partial"
+    assert ran.state.reason == snapshot(
+        "there was no time for all of use.py; no change was found for use.py"
+    )
+
+
+async def test_what_a_long_file_does_not_have_yet_is_written_by_itself() -> None:
+    pool = files(EDIT)
+    pool.files["gates.py"] = MANY
+    within = "def gate_3(n):\n    def shut_gate(n):\n        return n\n"
+    ran = await planned(
+        *about("gate"),
+        rewritten(within),
+        rewritten('import os\n\n\ndef shut_gate(n):\n    """Shut it."""\n    return -n\n'),
+        pool=pool,
+        prompt="Define shut_gate, like gate_3",
+        **ALLOWED,
+    )
+    asked = next(each for each in ran.asked if "has these lines" in each.last)
+    assert [line for line in asked.last.splitlines()[:-1] if "def gate_" not in line] == snapshot(
+        [
+            "The file gates.py has these lines, among others:",
+            "```",
+            "```",
+            "One of its definitions as a whole:",
+            "```",
+            "    # opens gate 3",
+            "    return 3",
+            "```",
+            "Request: Define shut_gate, like gate_3",
+        ]
+    )
+    like = "    # opens gate 3\n    return 3\n"
+    shut = 'def shut_gate(n):\n    """Shut it."""\n    return -n\n'
+    assert pool.files["gates.py"] == MANY.replace(like, f"{like}\n\n{shut}")
+    assert (ran.state.status, ran.state.reason) == ("partial", "left out in gates.py: import os")
 
 
 async def test_a_file_that_could_not_be_read_any_more_is_not_written() -> None:
@@ -644,6 +711,11 @@ SET = {"path": "gates.py", "text": "OPEN_HOURS = 9"}
         ({"text": "+++ gates.py\n-OPEN_HOURS\n"}, LONG, "gates.py reads as it did before"),
         (SET, "OPEN_HOURS = 9\n", "gates.py has lost lines that the model was not shown"),
         (SET, f"a = 1\nb = 2\nc = 3\n\n{LONG}", "gates.py has lines twice that it had once"),
+        (
+            SET,
+            LONG.replace("= 8", "= ("),
+            "gates.py could be parsed before, and cannot be any more",
+        ),
         (SET, LONG.replace("= 8", "= 9"), None),
         ({"path": "gates.py", "text": ""}, "", "gates.py is empty now"),
         ({"path": "gates.py", "text": "keeper@example.com"}, LONG, None),

@@ -1,0 +1,72 @@
+"""Reading again what planned calls were to change: a tool may say in its own words that it changed
+nothing, and a model may write a whole file of which it was shown a part, or put what stands beside
+a place there once more.
+"""
+
+from collections import Counter
+
+from planner.agent.best_answer import BestAnswer
+from planner.agent.gathering import Gatherer
+from planner.checks.guards.arguments import takes_path
+from planner.evidence.file_text import doubled, file_text, outside, plain
+from planner.evidence.listing import is_path_of
+from planner.evidence.syntax import breaks
+from planner.evidence.words import tokens
+from planner.state import Iteration, RunState
+from planner.text import strings
+
+
+class Rereader:
+    """Reads files once more, and doubts what was done to them."""
+
+    def __init__(self, state: RunState, gatherer: Gatherer, best: BestAnswer) -> None:
+        self.state = state
+        self.gatherer = gatherer
+        self.best = best
+
+    async def look_again(self) -> None:
+        """Read the files once more that planned calls were to change."""
+        for path, before in self.before().items():
+            if not any(self._writes_to(each, path, before) for each in self.state.part_iterations):
+                continue
+            text = await self.gatherer.text(path)
+            if text is None:
+                continue
+            if not text.strip():  # where no tool deletes files, small models empty them
+                self.best.doubt(f"{path} is empty now")
+            elif plain(text) == plain(before):
+                self.best.doubt(f"{path} reads as it did before")
+            elif breaks(path, before, text):
+                self.best.doubt(f"{path} could be parsed before, and cannot be any more")
+            elif self._lost_unseen(path, before, text):
+                self.best.doubt(f"{path} has lost lines that the model was not shown")
+            elif doubled(before, text):
+                self.best.doubt(f"{path} has lines twice that it had once")
+
+    def before(self) -> dict[str, str]:
+        """The files that were looked up before the first change, by their paths."""
+        found: dict[str, str] = {}
+        for each in self.state.part_iterations:
+            if each.changes:
+                break
+            if each.by == "lookup" and each.succeeded and each.tool == self.gatherer.reader:
+                found.setdefault(next(iter(each.arguments.values())), file_text(each.result))
+        return found
+
+    def _writes_to(self, call: Iteration, path: str, text: str) -> bool:
+        """Whether a call may have put into a file a text that is about it, or none: the only file
+        that it names is this one, or a patch in it does."""
+        places = [value for name, value in call.arguments.items() if takes_path(name)]
+        given = [each for each in strings(call.arguments) if each not in places]
+        named_ = all(is_path_of(path, each) for each in places)
+        patched = any("\n" in each and path in each for each in given)
+        told = "\n".join(given)
+        about = {*tokens(told)} & {*tokens(text)} or (given and not told.strip())
+        return bool(call.changed and named_ and (places or patched) and about)
+
+    def _lost_unseen(self, path: str, before: str, text: str) -> bool:
+        """Whether a file is shorter by lines that stood in none of the passages."""
+        shown = [each for each in self.state.passages if each.source == path]
+        unseen = Counter(filter(None, plain(outside(before, shown)).split("\n")))
+        left = plain(text).split("\n")
+        return len(left) < len(plain(before).split("\n")) and bool(unseen - Counter(left))
