@@ -33,6 +33,8 @@ OLD, NEW = "OLD_TEXT", "NEW_TEXT"
 """What stands for the two texts in a call that shows how a tool is called."""
 MAX_FILES = 10
 """Files that the model is shown, to choose those that have to change."""
+MAX_LOOKED_UP = 6
+"""Names of a change that are looked up in the project."""
 MAX_STEP_CHARS = 160
 """Characters of a step that says what is changed in a file."""
 
@@ -129,7 +131,20 @@ class Editor:
             self.best.doubt(f"no change was found for {name}")
         if besides := self._besides(query):
             self.best.doubt(f"{', '.join(besides)} may be needed as well")
-        return self._edits(changed)
+        found = self._edits(changed)
+        await self._doubt_made_up(found)
+        return found
+
+    async def _doubt_made_up(self, found: Sequence[Edit]) -> None:
+        """Doubt members and functions that edits use, and that neither the request nor a file has:
+        a small model makes them up, and a few are the language's own."""
+        known = {*tokens("\n".join([self.state.prompt, *self._texts.values()]))}
+        new = best_edits.used(found) - known
+        nowhere = [
+            name for name in sorted(new)[:MAX_LOOKED_UP] if not await self.gatherer.holding(name)
+        ]
+        if nowhere:
+            self.best.doubt(f"no file has {', '.join(nowhere)}, which the change uses")
 
     async def _written(
         self, path: str, text: str, query: str, before: Sequence[Edit]

@@ -30,7 +30,7 @@ from planner.evidence.listing import is_path_of, paths_said, without_paths
 from planner.evidence.overviews import listed
 from planner.evidence.passages import of_file
 from planner.evidence.ranking import NOT_COMPARED, Alike, named_in, ranked, undefined
-from planner.evidence.search_terms import MAX_TERMS, absent, in_any_case, searches, spelled_out
+from planner.evidence.search_terms import MAX_TERMS, absent, in_any_case, search_terms, spelled_out
 from planner.evidence.selection import (
     fitting,
     foremost,
@@ -211,23 +211,21 @@ class Gatherer:
         self, question: str, more: Sequence[str]
     ) -> tuple[Iteration | None, list[Hit]]:
         """The search for the lines that hold a word of the question. Where that is too much for
-        the tool, for those with fewer of its words, and then for each word by itself: one that is
-        still too much stands everywhere and tells nothing."""
-        options = list(dict.fromkeys(map(tuple, searches(question, more))))
-        for chosen in options:
-            iteration, found = await self._lines(chosen, question, more)
-            if found or (iteration.succeeded and empty(iteration.result)):
-                if chosen == options[0]:
-                    if found and len(found) % CUT_AT == 0:
-                        found = await self._completed(chosen, found, question, more)
-                    nowhere = absent(question, more, chosen, found)
-                    self.absent = [
-                        each for each in nowhere if each.casefold() not in self.tool_names
-                    ]
-                return iteration, found
-        if not options or iteration.outcome not in (Outcome.SUCCESS, Outcome.FAILURE):
+        the tool, for each word by itself: one that is still too much stands everywhere and tells
+        nothing."""
+        terms = search_terms(question, more)
+        if not terms:
             return None, []
-        newest, lines = await self._one_by_one(options[0], question, more)
+        iteration, found = await self._lines(terms, question, more)
+        if found or (iteration.succeeded and empty(iteration.result)):
+            if found and len(found) % CUT_AT == 0:
+                found = await self._completed(terms, found, question, more)
+            nowhere = absent(question, more, terms, found)
+            self.absent = [each for each in nowhere if each.casefold() not in self.tool_names]
+            return iteration, found
+        if iteration.outcome not in (Outcome.SUCCESS, Outcome.FAILURE):
+            return None, []
+        newest, lines = await self._one_by_one(terms, question, more)
         if lines or iteration.succeeded or self.plain_patterns:
             return newest, lines
         self.plain_patterns = True

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from typing import NamedTuple
 
+from rapidfuzz import fuzz
+
 from planner.evidence.definitions import CLASS, defined_name, function_in, indentation
 from planner.evidence.file_text import split_lines
 from planner.evidence.passages import around, unit_of
@@ -22,6 +24,8 @@ MAX_OUTLINE_CHARS = 1200
 """Characters of the lines that define something."""
 MAX_EXAMPLE_CHARS = 900
 """Characters of a definition that is shown as a whole."""
+ALIKE = 90
+"""Of 100: how similar what stands before two names has to be, as in `func (s *Shop) All`."""
 
 
 class Place(NamedTuple):
@@ -41,25 +45,34 @@ def new_names(text: str, written: str, asked: set[str]) -> set[str]:
 
 def place(path: str, text: str, query: str, written: str, names: set[str]) -> Place | None:
     """Where a definition that was written in the wrong place belongs: behind the one that fits the
-    query best, of those that begin as the new one does, and stand in what the query names. None
+    query best, of those that begin like the new one, and stand in what the query names. None
     where the file defines nothing that could be shown."""
-    lines, asked = split_lines(text), {each.casefold() for each in tokens(query)}
-    new = next(line for line in split_lines(written) if _defined(line) in names)
-    found = dict(_units(path, lines))
+    asked = {each.casefold() for each in tokens(query)}
+    new = max(_new(written, names), key=lambda each: each.last - each.first).line
+    found = dict(_units(path, split_lines(text)))
     order = [*dict.fromkeys([*ranked([*found], query), *reversed(found)])]
 
-    def fits(each: Passage) -> tuple[bool, bool, bool]:
-        within = {str(defined_name(line)).casefold() for line in each.heading.splitlines()}
-        line = found[each]
-        deep = indentation(line) == indentation(new)
-        return _beginning(line) != _beginning(new), not within & asked, not deep
+    def unlike(each: Passage) -> bool:
+        return fuzz.ratio(_beginning(found[each]), _beginning(new)) < ALIKE
 
-    short = [each for each in order if len(each.text) <= MAX_EXAMPLE_CHARS]
-    example = min((each for each in short if function_in(found[each])), key=fits, default=None)
-    if example is None:
+    def outside(each: Passage) -> bool:
+        within = {str(defined_name(line)).casefold() for line in each.heading.splitlines()}
+        return not within & asked
+
+    def otherwise_deep(each: Passage) -> bool:
+        return indentation(found[each]) != indentation(new)
+
+    shown = [
+        each
+        for each in order
+        if function_in(found[each])
+        and each.last > each.first
+        and len(each.text) <= MAX_EXAMPLE_CHARS
+    ]
+    if not shown:
         return None
-    beside = [each for each in order if each.heading == example.heading]
-    beside.sort(key=lambda each: _beginning(found[each]) != _beginning(new))
+    example = min(shown, key=lambda each: (unlike(each), outside(each), otherwise_deep(each)))
+    beside = sorted((each for each in order if each.heading == example.heading), key=unlike)
     return Place("\n".join(_outline(example, beside, found)), example)
 
 
@@ -69,10 +82,10 @@ def placed(
     """What is new in what was written, behind the definition that was shown, and the lines beside
     it that the file does not have; empty where it defines none of these names."""
     lines, new = split_lines(text), split_lines(written)
-    units = [unit_of(new, number) for number, line in enumerate(new) if _defined(line) in names]
-    if not units:
+    defining = _new(written, names)
+    if not defining:
         return [], []
-    begin, end = units[0][0], units[-1][1] + 1
+    begin, end = defining[0].first, defining[-1].last + 1
     block, beside = new[begin:end], [*new[:begin], *new[end:]]
     first, last = where.example.first - 1, where.example.last
     deep = lines[first][: indentation(lines[first])]
@@ -86,6 +99,23 @@ def placed(
 
 def _defined(line: str) -> str | None:
     return defined_name(line) if function_in(line) or CLASS.match(line) else None
+
+
+class _New(NamedTuple):
+    """The lines, from 0, of a definition that was written, and the one that has its name."""
+
+    first: int
+    last: int
+    line: str
+
+
+def _new(written: str, names: set[str]) -> list[_New]:
+    lines = split_lines(written)
+    return [
+        _New(*unit_of(lines, number), line)
+        for number, line in enumerate(lines)
+        if _defined(line) in names
+    ]
 
 
 def _units(path: str, lines: list[str]) -> Iterator[tuple[Passage, str]]:

@@ -1,5 +1,6 @@
 """Which files have what a request changes, and which of the edits that a model wrote fit it."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -9,7 +10,10 @@ from planner.evidence.file_text import split_lines
 from planner.evidence.listing import is_path_of, paths_said
 from planner.evidence.passages import around
 from planner.evidence.rewriting import Change, Edit, edits
-from planner.evidence.words import named, only_in, quoted, tokens, words
+from planner.evidence.words import is_name, named, only_in, quoted, tokens, words
+
+_USED = re.compile(r"(?:\.|->|::)(\w+)|(\w+)(?=\()")
+"""A member, or what is called."""
 
 
 def files_for(
@@ -44,19 +48,31 @@ def replaced(request: str, texts: Sequence[str]) -> set[str]:
 
 def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> list[str]:
     """The files whose edits fit a query best. Their edits bring most words of it that no text had;
-    of these files, the replaced lines, or else the texts, have most of its words."""
+    of these files, the replaced lines and what they stand in, or else the texts, have most of its
+    words. With them go the files where the same is replaced by the same."""
     asked = {*words(query)}
     held = {path: asked & {*words(text)} for path, text in texts.items()}
     new = asked.difference(*held.values())
 
     def score(edit: Edit) -> tuple[int, int, int]:
-        lost, added = ({*words("\n".join(some))} for some in (edit.lost, edit.added))
+        around_it = _around(texts[edit.path], edit)
+        lost, added = ({*words("\n".join(each))} for each in (edit.lost + around_it, edit.added))
         brought = len(new & added)
         return brought, len(asked & lost), 0 if brought else len(held[edit.path])
 
     scored = [(score(each), each.path) for each in found]
     best = max(scored, default=(None, ""))[0]
-    return list(dict.fromkeys(path for reached, path in scored if reached == best))
+    kept = [edit for edit, (reached, _) in zip(found, scored, strict=True) if reached == best]
+    said = {*tokens(query)}
+    pairs = _replaced(kept, said).items()
+    kept += [edit for edit in found if pairs & _replaced([edit], said).items()]
+    return list(dict.fromkeys(edit.path for edit in kept))
+
+
+def _around(text: str, edit: Edit) -> list[str]:
+    """The lines that an edit of a text stands in."""
+    before, found, _ = text.partition(edit.old)
+    return around(split_lines(text), before.count("\n")) if found else []
 
 
 def defined_once(
@@ -195,6 +211,13 @@ def new_definitions(edit: Edit) -> set[str]:
         for lines in (edit.lost, edit.added)
     )
     return {name for name in after - before if name}
+
+
+def used(found: Sequence[Edit]) -> set[str]:
+    """The members and functions that edits bring and do not define, spelled as names in code."""
+    added = [line for edit in found for line in edit.added]
+    names = {name for each in _USED.findall("\n".join(added)) for name in each}
+    return {name for name in names - {*map(defined_name, added)} if is_name(name)}
 
 
 def fitting(found: Sequence[Edit], query: str) -> list[Edit]:

@@ -46,7 +46,7 @@ def listed(
         return [], []
     shared = [each for each in tokens(question) if group.shared & {each, *words(each)}]
     alike = [_listed(f"{tool} {' '.join(shared)}", ", ".join(group.names))]
-    return (alike, []) if len(shared) > 1 else ([], alike)
+    return (alike, []) if len({*words(" ".join(shared))}) > 1 else ([], alike)
 
 
 def of_file_named(

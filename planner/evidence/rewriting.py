@@ -82,10 +82,10 @@ def parts(path: str, text: str, query: str, names: set[str]) -> list[Passage]:
         return [whole(path, text)] if lines else []
     units = of_file(path, text)
     held = [each for each in units if any(" " in name and name in each.text for name in names)]
-    held = held or [each for each in units if names & {*tokens(each.text)}]
+    others = names - {*tokens(path)}  # in a file of its name, a class is all of it
+    held = held or [each for each in units if others & {*tokens(each.heading + "\n" + each.text)}]
     room, spans = MAX_REWRITTEN_CHARS, list[tuple[int, int]]()
-    best = ranked(held or units, query)
-    for unit in sorted(best, key=lambda each: names.isdisjoint(defined(each))):
+    for unit in sorted(ranked(held or units, query), key=lambda each: not names & {*defined(each)}):
         room -= len(unit.text)
         if spans and room < 0:
             break

@@ -25,9 +25,9 @@ MIN_OWN_TERM = 5
 """The same for the question's own words; shorter ones are in every line of prose."""
 
 
-def searches(question: str, more: Sequence[str]) -> list[list[str]]:
-    """What to search for, the widest first: names, and the stems of the words beside the question
-    and of its own longer words."""
+def search_terms(question: str, more: Sequence[str]) -> list[str]:
+    """What to search for: names, and the stems of the words beside the question and of its own
+    longer words, what tells most first."""
     asked = tokens(question)
     beside = [token for each in more for token in tokens(each)]
     telling = {each for each in [*asked, *beside] if _TELLING.fullmatch(each)}
@@ -43,8 +43,7 @@ def searches(question: str, more: Sequence[str]) -> list[list[str]]:
     leading = [*named, *known, *plain]
     if len(_distinct(named)) > MAX_TERMS // 2:  # as in a log: those it is about are chosen by now
         leading = [*known, *plain, *named]
-    widest = [[*leading, *own], leading, [*named, *known]]
-    return [_distinct(each)[:MAX_TERMS] for each in widest if each]
+    return _distinct([*leading, *own])[:MAX_TERMS]
 
 
 def in_any_case(term: str) -> str:

@@ -17,7 +17,7 @@ from serving import LONG
 
 from planner import agent, grammar
 from planner.actions import MAX_RESULT_CHARS, Action, actions, attempts
-from planner.agent.gathering import MAX_FILES
+from planner.agent.gathering import MAX_FILES, MAX_SINGLE
 from planner.agent.reading import READINGS
 from planner.checks import validation
 from planner.checks.agreement import agree
@@ -32,9 +32,10 @@ from planner.events import (
     RunContinued,
     RunFinished,
     StepConcluded,
+    ToolReturned,
 )
 from planner.evidence import context, hits
-from planner.evidence.search_terms import MAX_TERMS, searches
+from planner.evidence.search_terms import MAX_TERMS, search_terms
 from planner.inbox import Inbox
 from planner.models.base import Message, Reply
 from planner.prompts import BEFORE_ACTING, without_questions
@@ -43,7 +44,6 @@ from planner.protocol import Goal, Limits, RunRequest, Steering
 from planner.state import RunState, plain, skipped
 from planner.tools import Outcome, Safety, ToolResult, ToolSpec
 
-MAX_SEARCHES = 3
 """Of one look-up, each with fewer words than the one before."""
 PHRASES = [
     "",
@@ -123,7 +123,7 @@ def said(schema: Any) -> st.SearchStrategy[Any]:
             return scalars
 
 
-MAX_LOOKED_UP = READINGS * (MAX_SEARCHES + MAX_FILES)
+MAX_LOOKED_UP = READINGS * (1 + MAX_SINGLE + MAX_FILES)
 """Calls of the planner's own for one request."""
 
 
@@ -282,6 +282,10 @@ def has_prompts_that_only_grow(events: list[Event], asked: list[tuple[int, list[
             continue  # it is asked again as if it had not been asked
         if {*roles} & {*ALONE}:
             continue  # it is asked without what was before
+        failed = [each for each in state.shown_iterations if each.outcome is Outcome.FAILURE]
+        returned = [each for each in between if isinstance(each, ToolReturned)]
+        if failed and any(each.outcome is Outcome.SUCCESS for each in returned):
+            continue  # a look-up that failed is not shown on once one has found something
         newest = state.iterations[-1] if state.iterations else None
         if newest and roles[0] == "answer" and {*TRIES} & {each.role for each in newest.exchange}:
             continue  # it did not see the try before, and what follows does
@@ -503,11 +507,9 @@ def test_any_result_of_a_search_is_read(result: str) -> None:
 
 @given(st.text() | st.lists(phrases, max_size=6).map(" ".join) | st.text("aA_.`'\" ?", max_size=80))
 def test_any_request_is_searched_for(request: str) -> None:
-    tries = searches(request, [request])
-    assert len(tries) <= MAX_SEARCHES
-    for each in tries:
-        assert 0 < len(each) <= MAX_TERMS
-        re.compile("|".join(map(re.escape, each)))
+    terms = search_terms(request, [request])
+    assert len(terms) <= MAX_TERMS
+    re.compile("|".join(map(re.escape, terms)))
 
 
 @given(st.text() | lines, st.text() | lines)

@@ -2572,7 +2572,7 @@ async def test_where_a_search_finds_too_much_each_word_is_searched_for_by_itself
     """A tool that says so instead of the lines has succeeded all the same."""
     much = ToolResult(outcome=Outcome.SUCCESS, text="The answer is too long (1729111 characters).")
     line = ToolResult(outcome=Outcome.SUCCESS, text="jobs/limits.py:3:BOUND = 31")
-    pool.results["search"] = [much, much, line]
+    pool.results["search"] = [much, line]
     ran = await planned(
         brief("short answer", "bound", "worker"),
         found("The bound is 31."),
@@ -2581,7 +2581,7 @@ async def test_where_a_search_finds_too_much_each_word_is_searched_for_by_itself
         prompt="Which bound holds for all workers?",
     )
     patterns = [arguments["pattern"] for name, arguments in pool.calls if name == "search"]
-    assert patterns[2] == "(?i)bound"
+    assert patterns[1] == "(?i)bound"
     assert (ran.state.status, ran.state.answer) == ("answered", "The bound is 31.")
 
 
