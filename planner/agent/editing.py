@@ -20,6 +20,7 @@ from planner.agent.tool_calls import Caller
 from planner.checks import validation
 from planner.checks.guards.arguments import takes_path
 from planner.evidence import additions, best_edits, renaming, rewriting
+from planner.evidence.definitions import defined_name
 from planner.evidence.file_text import outside, plain
 from planner.evidence.listing import is_path_of, paths_said
 from planner.evidence.rewriting import Change, Edit
@@ -166,6 +167,8 @@ class Editor:
             written, whole = await self.questions.rewrite(part)
             self._names |= renaming.renames(part.text, written, asked)
             new = additions.new_names(text, written, asked) - {*self._names.values()}
+            if new and new <= self._defined_as_said(path, before):
+                continue
             where = None
             if new and part.text.strip() != text.strip():
                 where = additions.place(path, text, query, written, new)
@@ -204,6 +207,15 @@ class Editor:
         if more := taken & asked & {*tokens(outside(text, parts))}:
             self.best.doubt(f"{path} has {', '.join(sorted(more))} in other places, too")
         return kept
+
+    def _defined_as_said(self, path: str, before: Sequence[Edit]) -> set[str]:
+        """What these edits define in files that the request names; nothing if it names this one."""
+
+        def is_said(path: str) -> bool:
+            return any(is_path_of(name, path) for name in paths_said(self.state.prompt))
+
+        there = [] if is_said(path) else [each for each in before if is_said(each.path)]
+        return {name for each in there for name in map(defined_name, each.added) if name}
 
     def _seconds_for_a_part(self) -> float:
         """The longest that writing something again has taken."""

@@ -10,7 +10,7 @@ from planner.evidence.file_text import split_lines
 from planner.evidence.listing import is_path_of, paths_said
 from planner.evidence.passages import around
 from planner.evidence.rewriting import Change, Edit, edits
-from planner.evidence.words import is_name, named, only_in, quoted, tokens, words
+from planner.evidence.words import is_name, long_words, named, only_in, quoted, tokens, words
 
 _USED = re.compile(r"(?:\.|->|::)(\w+)|(\w+)(?=\()")
 """A member, or what is called."""
@@ -50,7 +50,7 @@ def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> li
     """The files whose edits fit a query best. Their edits bring most words of it that no text had;
     of these files, the replaced lines and what they stand in, or else the texts, have most of its
     words. With them go the files where the same is replaced by the same."""
-    asked = {*words(query)}
+    asked, telling = {*words(query)}, {*long_words(query)}
     held = {path: asked & {*words(text)} for path, text in texts.items()}
     new = asked.difference(*held.values())
 
@@ -58,7 +58,7 @@ def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> li
         around_it = _around(texts[edit.path], edit)
         lost, added = ({*words("\n".join(each))} for each in (edit.lost + around_it, edit.added))
         brought = len(new & added)
-        return brought, len(asked & lost), 0 if brought else len(held[edit.path])
+        return brought, len(telling & lost), 0 if brought else len(held[edit.path])
 
     scored = [(score(each), each.path) for each in found]
     best = max(scored, default=(None, ""))[0]

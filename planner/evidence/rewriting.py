@@ -82,8 +82,8 @@ def parts(path: str, text: str, query: str, names: set[str]) -> list[Passage]:
         return [whole(path, text)] if lines else []
     units = of_file(path, text)
     held = [each for each in units if any(" " in name and name in each.text for name in names)]
-    others = names - {*tokens(path)}  # in a file of its name, a class is all of it
-    held = held or [each for each in units if others & {*tokens(each.heading + "\n" + each.text)}]
+    names = names - {*tokens(path)}  # in a file of its name, a class is all of it
+    held = held or [each for each in units if names & {*tokens(each.heading + "\n" + each.text)}]
     room, spans = MAX_REWRITTEN_CHARS, list[tuple[int, int]]()
     for unit in sorted(ranked(held or units, query), key=lambda each: not names & {*defined(each)}):
         room -= len(unit.text)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.evidence.best_edits import defines_again, fitting, likeliest
+from planner.evidence.best_edits import defines_again, fitting, likeliest, used
 from planner.evidence.renaming import renamed, renames, uses
 from planner.evidence.rewriting import (
     MAX_REWRITTEN_CHARS,
@@ -347,6 +347,43 @@ def test_of_several_files_the_one_is_changed_that_the_request_is_about() -> None
     texts = {"a.html": "replace everywhere\n<h1>Acme</h1>", "b.html": "<h1>Acme</h1>"}
     assert likeliest(alike, texts, "Replace Acme by Globex everywhere") == [*texts]
     assert fitting([Edit("a.py", "return home", "return world"), wanted], query) == [wanted]
+
+
+def test_what_is_added_counts_with_what_it_stands_in() -> None:
+    texts = {"fetch.ts": "const retryCodes = [\n  408,\n];\n", "README.md": "the codes are 408\n"}
+    found = [
+        Edit("fetch.ts", "  408,", "  408,\n  418,"),
+        Edit("README.md", "the codes are 408", "the codes are 408, 418"),
+    ]
+    assert likeliest(found, texts, "Retry the codes of 418") == ["fetch.ts"]
+
+
+def test_where_the_same_is_replaced_by_the_same_nothing_is_left_out() -> None:
+    found = [
+        Edit("limits.rb", "part_limit = 4096", "part_limit = 2048"),
+        Edit("README.md", "It is 4096.", "It is 2048."),
+        Edit("spec.rb", "limit", "limit 2048"),
+    ]
+    texts = {each.path: each.old for each in found}
+    query = "Change the part limit from 4096 to 2048"
+    assert likeliest(found, texts, query) == ["limits.rb", "README.md"]
+
+
+def test_what_a_change_uses_and_does_not_define() -> None:
+    new = "def first():\n    return self.by_name.get(read_all(None))"
+    assert used([Edit(PATH, "x", f"x\n{new}\n    topItem = 1\n    topItem()")]) == {
+        "by_name",
+        "read_all",
+    }
+
+
+def test_in_a_file_of_its_name_a_class_is_all_of_it() -> None:
+    text = "class Rates {\n" + "".join(
+        f"  static final int RATE_{n} = {n};\n\n  /** Rates {n}. */\n" for n in range(60)
+    )
+    text += "  static final int DEFAULT_WIDTH = 74;\n}\n"
+    shown = parts("shop/Rates.java", text, "Set the default width of Rates", {"Rates"})
+    assert any("DEFAULT_WIDTH" in part.text for part in shown)
 
 
 def test_many_renamed_lines_are_told_apart() -> None:
