@@ -195,9 +195,9 @@ class Editor:
             kept += [each for each, edit in alone if edit in fitting]
             by_part.append(fitting)
             left += [edit for edit in once if edit not in fitting]
-            if where and fitting:
+            if where:
                 break
-            if not (whole or where):
+            if not whole:
                 self.best.doubt(f"what was written for {path} was cut off")
         if best_edits.scattered(by_part):
             self.best.doubt(f"{path} was changed in several places, and one may be enough")

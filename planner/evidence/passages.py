@@ -6,7 +6,7 @@ first lines of those around them (`heading`), so that a method is seen with its 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
@@ -160,15 +160,17 @@ def unit_of(lines: Sequence[str], number: int) -> tuple[int, int]:
     """The first and the last line of the unit that a line begins: with the comments and decorators
     directly before it, and what stands deeper below it."""
     flat = _flat(tuple(lines))
-
-    def beside(numbers: Iterable[int]) -> int:
-        deep = takewhile(
-            lambda each: not flat[each].strip() or not _within(line, flat[each]), numbers
-        )
-        return max(deep, key=lambda each: abs(each - number), default=number)
-
     line = flat[number]
-    first, last = beside(range(number, -1, -1)), beside(range(number, len(flat)))
+
+    def leads(other: str) -> bool:
+        return bool(other.strip()) and not _within(line, other)
+
+    def belongs(other: str) -> bool:
+        ends = _depth(other) == _depth(line) and _GOES_ON.fullmatch(other) is not None
+        return not other.strip() or _within(other, line) or ends
+
+    first = number - sum(1 for _ in takewhile(leads, reversed(flat[:number])))
+    last = number + sum(1 for _ in takewhile(belongs, flat[number + 1 :]))
     chunks = _chunks(flat, first, last)
     start, end = next(each for each in chunks if each[0] <= number <= each[1])
     return start, next(each for each in range(end, start - 1, -1) if lines[each].strip())
