@@ -88,7 +88,8 @@ def test_classes_come_before_functions_and_with_those_made_of_them() -> None:
 
 def test_a_group_that_shares_a_single_word_is_not_certain() -> None:
     errors = of_file("errors.py", ERRORS)
-    certain, likely = listed(errors, "which errors are there?", [], "search")
+    question = "which errors are there if an error is raised?"
+    certain, likely = listed(errors, question, [], "search")
     assert certain == []
     assert [each.text for each in likely] == ["Conflict, Gone, NotFound"]
 
