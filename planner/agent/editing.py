@@ -117,6 +117,8 @@ class Editor:
             if others := [path for path, some in changed.items() if some and path not in kept]:
                 self.best.doubt(f"{', '.join(others)} may have to be changed as well")
             changed = {path: changed[path] for path in kept}
+            if unlike := best_edits.unlike_first(self._edits(changed), query):
+                self.best.doubt(f"{', '.join(unlike)} may not have to be changed")
         changed, elsewhere = best_edits.in_place(changed, self._texts, {*tokens(request)})
         self._leave_out(elsewhere, "because it replaces something else")
         if self.best.unsure and not any(changed.values()):

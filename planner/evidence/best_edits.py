@@ -9,7 +9,7 @@ from planner.evidence.definitions import defined_name, function_in, indentation
 from planner.evidence.file_text import split_lines
 from planner.evidence.listing import is_path_of, paths_said
 from planner.evidence.passages import around
-from planner.evidence.rewriting import Change, Edit, edits
+from planner.evidence.rewriting import Change, Edit, by_file, edits
 from planner.evidence.words import is_name, long_words, named, only_in, quoted, tokens, words
 
 _USED = re.compile(r"(?:\.|->|::)(\w+)|(\w+)(?=\()")
@@ -67,6 +67,18 @@ def likeliest(found: Sequence[Edit], texts: Mapping[str, str], query: str) -> li
     pairs = _replaced(kept, said).items()
     kept += [edit for edit in found if pairs & _replaced([edit], said).items()]
     return list(dict.fromkeys(edit.path for edit in kept))
+
+
+def unlike_first(found: Sequence[Edit], query: str) -> list[str]:
+    """The files whose edits do something else than those of the first one."""
+    said = {*tokens(query)}
+
+    def done(some: Sequence[Edit]) -> set[str]:
+        hunks = (hunk for each in some for hunk in each.hunks)
+        return {*map(str, hunks), *map(str, _replaced(some, said).items())}
+
+    each_done = [(path, done(some)) for path, some in by_file(found)]
+    return [path for path, does in each_done if does.isdisjoint(each_done[0][1])]
 
 
 def _around(text: str, edit: Edit) -> list[str]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.evidence.best_edits import defines_again, fitting, likeliest, used
+from planner.evidence.best_edits import defines_again, fitting, likeliest, unlike_first, used
 from planner.evidence.renaming import renamed, renames, uses
 from planner.evidence.rewriting import (
     MAX_REWRITTEN_CHARS,
@@ -367,6 +367,8 @@ def test_where_the_same_is_replaced_by_the_same_nothing_is_left_out() -> None:
     texts = {each.path: each.old for each in found}
     query = "Change the part limit from 4096 to 2048"
     assert likeliest(found, texts, query) == ["limits.rb", "README.md"]
+    assert unlike_first(found, query) == ["spec.rb"]
+    assert unlike_first([], query) == []
 
 
 def test_what_a_change_uses_and_does_not_define() -> None:
