@@ -17,13 +17,16 @@ import httpx
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from planner.models.ollama import host_url
 
 _HOP = {"host", "content-length", "connection", "transfer-encoding", "accept-encoding"}
 """Headers that are about one connection."""
+CLIENT_GONE = 499
+"""The status of a request that its client gave up, as nginx has it."""
 
 
 @dataclass
@@ -51,6 +54,29 @@ class Wire:
             self.prompts.append(plain("\n".join(_texts(json.loads(body or b"{}")))))
         except ValueError:
             return  # no chat request; nothing that a model reads
+
+
+class _Passed(StreamingResponse):
+    """A reply of the other server, piece by piece. It is closed however it ends: one that is not
+    read to its end would hold up that server's next reply."""
+
+    def __init__(self, reply: httpx.Response) -> None:
+        kept = {k: v for k, v in reply.headers.items() if k not in _HOP}
+        super().__init__(reply.aiter_raw(), reply.status_code, kept)
+        self.reply = reply
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self.reply.aclose()
+
+
+async def _cancel_once_gone(request: Request, scope: anyio.CancelScope) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass  # its body was read
+    scope.cancel()
 
 
 def plain(text: str) -> str:
@@ -83,25 +109,19 @@ async def recording(upstream: str | None) -> AsyncIterator[Wire]:
         base_url=host_url(upstream), timeout=None, trust_env=False
     ) as http:
 
-        async def forward(request: Request) -> StreamingResponse:
+        async def forward(request: Request) -> Response:
             body = await request.body()
             wire.record(body)
             headers = {k: v for k, v in request.headers.items() if k not in _HOP}
             sent = http.build_request(
                 request.method, request.url.path, headers=headers, content=body
             )
-            reply = await http.send(sent, stream=True)
-
-            async def pieces() -> AsyncIterator[bytes]:
-                try:
-                    async for piece in reply.aiter_raw():
-                        yield piece
-                finally:
-                    with anyio.CancelScope(shield=True):
-                        await reply.aclose()
-
-            kept = {k: v for k, v in reply.headers.items() if k not in _HOP}
-            return StreamingResponse(pieces(), reply.status_code, kept)
+            reply: httpx.Response | None = None
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_cancel_once_gone, request, tasks.cancel_scope)
+                reply = await http.send(sent, stream=True)
+                tasks.cancel_scope.cancel()
+            return _Passed(reply) if reply else Response(status_code=CLIENT_GONE)
 
         route = Route("/{path:path}", forward, methods=["GET", "POST", "DELETE", "HEAD"])
         config = uvicorn.Config(

@@ -1,6 +1,7 @@
 """The evaluation judges by code, so that code has to be right: questions, checks, tables."""
 
 import ast
+import contextlib
 import json
 import re
 import subprocess
@@ -10,10 +11,14 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+import anyio
+import httpx
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 from scripted_ollama import FULL, ScriptedOllama
+from serving import LONG
 from typer.testing import CliRunner
 
 from benchmarks.eval import __main__ as main
@@ -470,6 +475,40 @@ async def test_what_a_model_reads_is_taken_down_on_its_way(ollama: ScriptedOllam
     assert reply.text == "seven"
     assert wire.saw([("limit = 7",)])
     assert not wire.saw([("limit = 8",)])
+
+
+@pytest.mark.anyio
+async def test_a_request_that_its_client_gives_up_before_the_reply_is_given_up() -> None:
+    """Else the model server computes on, and holds up what is asked next."""
+    asked, gone = anyio.Event(), anyio.Event()
+
+    async def serve(stream: SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            asked.set()
+            with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                while True:
+                    await stream.receive()
+            gone.set()
+
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(listener.serve, serve)
+        port = listener.extra(SocketAttribute.local_port)
+        async with (
+            recording(f"127.0.0.1:{port}") as wire,
+            httpx.AsyncClient(trust_env=False) as client,
+        ):
+            async with anyio.create_task_group() as asking:
+                asking.start_soon(client.post, f"http://{wire.host}/api/chat")
+                with anyio.fail_after(LONG):
+                    await asked.wait()
+                asking.cancel_scope.cancel()
+            with anyio.fail_after(LONG):
+                await gone.wait()
+        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.anyio
