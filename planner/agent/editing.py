@@ -20,9 +20,10 @@ from planner.agent.tool_calls import Caller
 from planner.checks import validation
 from planner.checks.guards.arguments import takes_path
 from planner.evidence import additions, best_edits, renaming, rewriting
+from planner.evidence.additions import Place
 from planner.evidence.definitions import defined_name
 from planner.evidence.file_text import outside, plain
-from planner.evidence.listing import is_path_of, paths_said
+from planner.evidence.listing import is_path_of, paths_said, says_path
 from planner.evidence.rewriting import Change, Edit
 from planner.evidence.syntax import breaks
 from planner.evidence.words import apart, named, only_in, quoted, tokens, words
@@ -155,7 +156,7 @@ class Editor:
         """The changes of a file that the model writes again, in parts where it is long; `before`
         are the edits of other files."""
         prompt = self.state.prompt
-        asked, old = {*tokens(prompt)}, best_edits.replaced(prompt, [text])
+        asked, old = {*tokens(prompt)}, best_edits.old_numbers(prompt, [text])
         names = {*named(prompt), *quoted(prompt), *old}
         kept, left, by_part = list[Change](), list[Edit](), list[list[Edit]]()
         parts = rewriting.parts(path, text, query, names)
@@ -171,16 +172,10 @@ class Editor:
             new = additions.new_names(text, written, asked) - {*self._names.values()}
             if new and new <= self._defined_as_said(path, before):
                 continue
-            where = None
-            if new and part.text.strip() != text.strip():
-                where = additions.place(path, text, query, written, new)
+            in_part = new and part.text.strip() != text.strip()
+            where = additions.place(path, text, query, written, new) if in_part else None
             if where:
-                added = await self.questions.add(path, where)
-                made, others = additions.placed(text, where, added, new)
-                if others:
-                    self.best.doubt(
-                        f"left out in {path}: {shortened(flat('; '.join(others)), MAX_STEP_CHARS)}"
-                    )
+                made = await self._added(path, text, where, new)
             else:
                 made = rewriting.changes(text, part, renaming.renamed(written, self._names))
             for why, some in best_edits.misplaced(text, made, asked):
@@ -210,13 +205,20 @@ class Editor:
             self.best.doubt(f"{path} has {', '.join(sorted(more))} in other places, too")
         return kept
 
+    async def _added(self, path: str, text: str, where: Place, names: set[str]) -> list[Change]:
+        """What a model writes by itself where a file does not have these names yet."""
+        written = await self.questions.add(path, where)
+        made, others = additions.placed(text, where, written, names)
+        if others:
+            told = shortened(flat("; ".join(others)), MAX_STEP_CHARS)
+            self.best.doubt(f"left out in {path}: {told}")
+        return made
+
     def _defined_as_said(self, path: str, before: Sequence[Edit]) -> set[str]:
         """What these edits define in files that the request names; nothing if it names this one."""
-
-        def is_said(path: str) -> bool:
-            return any(is_path_of(name, path) for name in paths_said(self.state.prompt))
-
-        there = [] if is_said(path) else [each for each in before if is_said(each.path)]
+        request = self.state.prompt
+        here = says_path(request, path)
+        there = [] if here else [each for each in before if says_path(request, each.path)]
         return {name for each in there for name in map(defined_name, each.added) if name}
 
     def _seconds_for_a_part(self) -> float:

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from planner.evidence.definitions import defined_name, function_in, indentation
 from planner.evidence.file_text import split_lines
-from planner.evidence.listing import is_path_of, paths_said
+from planner.evidence.listing import says_path
 from planner.evidence.passages import around
 from planner.evidence.rewriting import Change, Edit, by_file, edits
 from planner.evidence.words import is_name, long_words, named, only_in, quoted, tokens, words
@@ -32,13 +32,13 @@ def files_for(
     ]
     if having and not {*having} & {*chosen}:
         return having
-    said = [path for path in chosen if any(is_path_of(name, path) for name in paths_said(request))]
-    old = replaced(request, [*texts.values()])
+    said = [path for path in chosen if says_path(request, path)]
+    old = old_numbers(request, [*texts.values()])
     holding = [path for path in chosen if old & {*tokens(texts[path])}]
     return list(dict.fromkeys([*said, *(holding or chosen)]))
 
 
-def replaced(request: str, texts: Sequence[str]) -> set[str]:
+def old_numbers(request: str, texts: Sequence[str]) -> set[str]:
     """The numbers of a request that stand in one of these texts, where another one stands in none:
     a value, and what it is to become."""
     numbers = {each for each in tokens(request) if each.isdigit() and len(each) > 1}

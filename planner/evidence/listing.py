@@ -122,6 +122,11 @@ def paths_in(text: str) -> list[str]:
     return [path for path in found if len(path) <= MAX_PATH_CHARS]
 
 
+def says_path(text: str, path: str) -> bool:
+    """Whether a text names a file."""
+    return any(is_path_of(name, path) for name in paths_said(text))
+
+
 def paths_said(text: str) -> list[str]:
     """What looks like a path in what a person writes, also right beside a word in a script without
     spaces, which may be a part of it."""
