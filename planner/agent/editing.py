@@ -19,7 +19,7 @@ from planner.agent.steps import Steps
 from planner.agent.tool_calls import Caller
 from planner.checks import validation
 from planner.checks.guards.arguments import takes_path
-from planner.evidence import additions, best_edits, renaming, rewriting
+from planner.evidence import additions, best_edits, file_parts, renaming, rewriting
 from planner.evidence.additions import Place
 from planner.evidence.definitions import defined_name
 from planner.evidence.file_text import outside, plain
@@ -120,8 +120,11 @@ class Editor:
             changed = {path: changed[path] for path in kept}
             if unlike := best_edits.unlike_first(self._edits(changed), query):
                 self.best.doubt(f"{', '.join(unlike)} may not have to be changed")
-        changed, elsewhere = best_edits.in_place(changed, self._texts, {*tokens(request)})
-        self._leave_out(elsewhere, "because it replaces something else")
+        changed, left_out = best_edits.in_place(request, changed, self._texts)
+        for why, some in left_out:
+            self._leave_out(some, why)
+        if others := best_edits.beside(self._edits(changed), request):
+            self.best.doubt(f"{', '.join(others)} may not have to be changed")
         if self.best.unsure and not any(changed.values()):
             # A plan would write the files as a whole, with less in view.
             raise LimitReached(f"what the model wrote cannot be used: {self.best.unsure}")
@@ -159,7 +162,7 @@ class Editor:
         asked, old = {*tokens(prompt)}, best_edits.old_numbers(prompt, [text])
         names = {*named(prompt), *quoted(prompt), *old}
         kept, left, by_part = list[Change](), list[Edit](), list[list[Edit]]()
-        parts = rewriting.parts(path, text, query, names)
+        parts = file_parts.parts(path, text, prompt, self.state.search, names)
         for part in parts:
             if (kept or before) and self._seconds_for_a_part() > self.budget.seconds_left:
                 self.best.doubt(f"there was no time for all of {path}")

@@ -8,7 +8,7 @@ from collections import Counter
 from planner.agent.best_answer import BestAnswer
 from planner.agent.gathering import Gatherer
 from planner.checks.guards.arguments import takes_path
-from planner.evidence.file_text import doubled, file_text, outside, plain
+from planner.evidence.file_text import doubled, file_text, outside, plain, run_together
 from planner.evidence.listing import is_path_of
 from planner.evidence.syntax import breaks
 from planner.evidence.words import tokens
@@ -27,11 +27,17 @@ class Rereader:
     async def look_again(self) -> None:
         """Read the files once more that planned calls were to change."""
         for path, before in self.before().items():
-            if not any(self._writes_to(each, path, before) for each in self.state.part_iterations):
-                continue
-            text = await self.gatherer.text(path)
+            calls = self.state.part_iterations
+            given = [text for call in calls for text in self._given(call, path)]
+            text = await self.gatherer.text(path) if given else None
             if text is None:
                 continue
+            if run_together(before, text, given):
+                self.best.doubt(f"a line of {path} was run together with what was added")
+                continue
+            told = "\n".join(given)
+            if told.strip() and not {*tokens(told)} & {*tokens(before)}:
+                continue  # it may not be about this file
             if not text.strip():  # where no tool deletes files, small models empty them
                 self.best.doubt(f"{path} is empty now")
             elif plain(text) == plain(before):
@@ -53,16 +59,14 @@ class Rereader:
                 found.setdefault(next(iter(each.arguments.values())), file_text(each.result))
         return found
 
-    def _writes_to(self, call: Iteration, path: str, text: str) -> bool:
-        """Whether a call may have put into a file a text that is about it, or none: the only file
-        that it names is this one, or a patch in it does."""
+    def _given(self, call: Iteration, path: str) -> list[str]:
+        """The texts that a call may have put into a file: the only file that it names is this one,
+        or a patch in it does."""
         places = [value for name, value in call.arguments.items() if takes_path(name)]
         given = [each for each in strings(call.arguments) if each not in places]
         named_ = all(is_path_of(path, each) for each in places)
         patched = any("\n" in each and path in each for each in given)
-        told = "\n".join(given)
-        about = {*tokens(told)} & {*tokens(text)} or (given and not told.strip())
-        return bool(call.changed and named_ and (places or patched) and about)
+        return given if call.changed and named_ and (places or patched) else []
 
     def _lost_unseen(self, path: str, before: str, text: str) -> bool:
         """Whether a file is shorter by lines that stood in none of the passages."""

@@ -81,6 +81,22 @@ def unlike_first(found: Sequence[Edit], query: str) -> list[str]:
     return [path for path, does in each_done if does.isdisjoint(each_done[0][1])]
 
 
+def beside(found: Sequence[Edit], request: str) -> list[str]:
+    """The files that a request does not name, and whose edits neither bring nor take away a name or
+    a number of it, where those of another file do."""
+    asked = named(request) | {each for each in tokens(request) if each.isdigit()}
+    touched: dict[str, set[str]] = {}
+    for path, some in by_file(found):
+        old, new = ("\n".join(texts) for texts in zip(*((e.old, e.new) for e in some), strict=True))
+        touched[path] = asked & (only_in(new, old) | only_in(old, new))
+    some_do = any(touched.values())
+    return [
+        path
+        for path, names in touched.items()
+        if some_do and not names and not says_path(request, path)
+    ]
+
+
 def _around(text: str, edit: Edit) -> list[str]:
     """The lines that an edit of a text stands in."""
     before, found, _ = text.partition(edit.old)
@@ -158,24 +174,47 @@ def _functions_of(lines: Sequence[str], change: Change) -> set[str]:
 
 
 def in_place(
-    changed: Mapping[str, Sequence[Change]], texts: Mapping[str, str], asked: set[str]
-) -> tuple[dict[str, list[Change]], list[Edit]]:
-    """The changes of files, and the edits among them that put what replaces something in the place
-    of something else: asked to change 10 to 20, a small model changes a 1 to 20 as well."""
+    request: str, changed: Mapping[str, Sequence[Change]], texts: Mapping[str, str]
+) -> tuple[dict[str, list[Change]], list[tuple[str, list[Edit]]]]:
+    """The changes of files that a request may want, and the edits of the others, with why. Asked to
+    change 10 to 20, a small model changes a 1 to 20 as well; asked for an entry of a list, it also
+    writes a function that adds entries."""
     alone = [
         (path, each, edits(path, texts[path], [each]))
         for path, some in changed.items()
         for each in some
     ]
-    pairs = _replaced([edit for _, _, found in alone for edit in found], asked)
+    found = [edit for _, _, some in alone for edit in some]
+    pairs = _replaced(found, {*tokens(request)})
+    names = {*named(request), *quoted(request), *filter(str.isdigit, tokens(request))}
+    new = {each for each in names if not any(each in text for text in texts.values())}
     kept: dict[str, list[Change]] = {path: [] for path in changed}
-    others: list[Edit] = []
-    for path, each, found in alone:
-        if any(_takes_over(edit, pairs) for edit in found):
-            others += found
+    elsewhere, unasked = list[Edit](), list[Edit]()
+    for path, each, some in alone:
+        others = ["\n".join(edit.added) for edit in found if edit not in some]
+        if any(_takes_over(edit, pairs) for edit in some):
+            elsewhere += some
+        elif any(all(name in other for name in new) for other in others) and all(
+            _only_defines(edit, new, others) for edit in some
+        ):
+            unasked += some
         else:
             kept[path].append(each)
-    return kept, others
+    left_out = [
+        ("because it replaces something else", elsewhere),
+        ("which nobody asked for", unasked),
+    ]
+    return kept, left_out
+
+
+def _only_defines(edit: Edit, new: set[str], others: Sequence[str]) -> bool:
+    """Whether an edit adds the definition of something that no other one uses: a function that has
+    none of these new names, or a value."""
+    added = "\n".join(edit.added)
+    names = {*map(defined_name, edit.added)} - {*map(defined_name, edit.lost)} - {None}
+    unused = names.isdisjoint(tokens("\n".join(others))) and names.isdisjoint(new)
+    is_value = not (edit.lost or any(map(function_in, edit.added)))
+    return bool(names and new) and unused and (is_value or not any(name in added for name in new))
 
 
 def _replaced(found: Sequence[Edit], asked: set[str]) -> dict[str, str]:

@@ -85,6 +85,16 @@ def doubled(before: str, text: str) -> bool:
     return any(was[lines] == 1 and times > 1 for lines, times in now.items())
 
 
+def run_together(before: str, text: str, given: Sequence[str]) -> bool:
+    """Whether a line that was there now shares its line with a given text that has no line break
+    where one was needed."""
+    now = {*split_lines(text)}
+    gone = {*filter(str.strip, split_lines(before))} - now
+    edges = {line for each in given for line in split_lines(each)[:1] + split_lines(each)[-1:]}
+    together = ({edge + line, line + edge} for edge in edges if edge.strip() for line in gone)
+    return any(each & now for each in together)
+
+
 def _runs(text: str) -> Iterator[tuple[str, ...]]:
     """Three lines at a time, of those with a word: two may be the same by chance."""
     lines = [line.strip() for line in split_lines(text) if re.search(r"\w", line)]

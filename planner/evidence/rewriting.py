@@ -1,5 +1,4 @@
-"""Rewriting: the parts of a file that a model is shown, and the edits that it makes by writing
-them.
+"""Rewriting: the edits that a model makes by writing a part of a file again.
 
 A small model cannot say which text is to be replaced: it quotes from memory and forgets places. But
 it copies a part of a file with a change in it, and comparing lines shows the change.
@@ -15,22 +14,15 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
-from planner.evidence.definitions import defined, indentation
+from planner.evidence.definitions import indentation
 from planner.evidence.file_text import split_lines
-from planner.evidence.passages import of_file
-from planner.evidence.ranking import ranked
-from planner.evidence.words import tokens
 from planner.passage import Passage
 from planner.text import begin_alike
 
-MAX_REWRITTEN_CHARS = 1200
-"""Characters of a file that are written again at once."""
 SAME = 60
 """Of 100: how similar lines have to be to count as the same place, if none of them is equal."""
 MAX_EDGE = 3
 """Lines at the beginning or the end of a file that may be deleted by not being written."""
-MAX_GAP = 3
-"""Lines between two units that are shown as one part."""
 
 
 class Change(NamedTuple):
@@ -72,45 +64,6 @@ class Edit(NamedTuple):
         """The edit on one line, for people."""
         lost, added = ("; ".join(map(str.strip, lines)) for lines in (self.lost, self.added))
         return f"{lost} → {added}" if lost and added else f"+ {added}" if added else f"- {lost}"
-
-
-def parts(path: str, text: str, query: str, names: set[str]) -> list[Passage]:
-    """The file itself if it is short; else its best units for the query, if possible among those
-    with one of the names or texts, what defines one first; neighbours stand together."""
-    lines = split_lines(text)
-    if len(text) <= MAX_REWRITTEN_CHARS:
-        return [whole(path, text)] if lines else []
-    units = of_file(path, text)
-    held = [each for each in units if any(" " in name and name in each.text for name in names)]
-    names = names - {*tokens(path)}  # in a file of its name, a class is all of it
-    held = held or [each for each in units if names & {*tokens(each.heading + "\n" + each.text)}]
-    room, spans = MAX_REWRITTEN_CHARS, list[tuple[int, int]]()
-    for unit in sorted(ranked(held or units, query), key=lambda each: not names & {*defined(each)}):
-        room -= len(unit.text)
-        if spans and room < 0:
-            break
-        spans.append((unit.first, unit.last))
-    found = [
-        Passage(
-            source=path, first=first, last=last, text="\n".join(lines[first - 1 : last]).rstrip()
-        )
-        for first, last in _together(sorted(spans))
-    ]
-    return [each for each in found if len(each.text) <= 2 * MAX_REWRITTEN_CHARS]
-
-
-def whole(path: str, text: str) -> Passage:
-    return Passage(source=path, first=1, last=len(split_lines(text)), text=text.rstrip())
-
-
-def _together(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
-    for first, last in spans:
-        if joined and first - joined[-1][1] <= MAX_GAP:
-            joined[-1] = (joined[-1][0], last)
-        else:
-            joined.append((first, last))
-    return joined
 
 
 def changes(text: str, part: Passage, written: str) -> list[Change]:

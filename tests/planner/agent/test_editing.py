@@ -21,7 +21,7 @@ from inline_snapshot import snapshot
 from replies import conclusion, deed, plan, was_done
 
 from planner.events import ApprovalAsked, PlanMade
-from planner.evidence.rewriting import parts
+from planner.evidence.file_parts import parts
 from planner.protocol import Limits
 from planner.tools import Approval, Outcome, Policy, Safety, ToolResult, ToolSpec
 
@@ -369,7 +369,7 @@ async def test_one_change_in_several_parts_of_a_file_is_told(replaced: str) -> N
     request = "Say that it is a gate, in gate_3 or gate_30"
     pool = files(EDIT)
     pool.files["gates.py"] = MANY
-    shown = parts("gates.py", MANY, request, {"gate_3", "gate_30"})
+    shown = parts("gates.py", MANY, request, [], {"gate_3", "gate_30"})
     assert len(shown) == 2
     ran = await planned(
         *about("gate"),
@@ -409,7 +409,7 @@ async def test_what_a_part_of_a_file_defines_now_is_not_defined_in_another_one()
     request = "Define SHUT_GATE, like gate_3 and gate_30"
     pool = files(EDIT)
     pool.files["gates.py"] = MANY
-    shown = parts("gates.py", MANY, request, {"gate_3", "gate_30"})
+    shown = parts("gates.py", MANY, request, [], {"gate_3", "gate_30"})
     assert len(shown) == 2
     one, other = (f"{each.text}\n\n\nSHUT_GATE = {n}\n" for n, each in enumerate(shown))
     ran = await planned(
@@ -567,7 +567,7 @@ async def test_a_word_that_is_replaced_in_parts_of_a_long_file_only_is_told() ->
     pool = files(EDIT)
     units = [f"## Part {n}\n\nCall open_gate, and wait. {'So it is. ' * 40}" for n in range(12)]
     pool.files = {"guide.md": "\n\n".join(units)}
-    shown = parts("guide.md", pool.files["guide.md"], "open_gate", {"open_gate"})
+    shown = parts("guide.md", pool.files["guide.md"], "open_gate", [], {"open_gate"})
     ran = await planned(
         *about("open_gate", files=["guide.md"]),
         *(rewritten(f"{each.text.replace('open_gate', 'open_door')}\n") for each in shown),
@@ -717,6 +717,11 @@ SET = {"path": "gates.py", "text": "OPEN_HOURS = 9"}
             "gates.py could be parsed before, and cannot be any more",
         ),
         (SET, LONG.replace("= 8", "= 9"), None),
+        (
+            {"path": "gates.py", "text": "# hours"},
+            f"# hours{LONG}",
+            "a line of gates.py was run together with what was added",
+        ),
         ({"path": "gates.py", "text": ""}, "", "gates.py is empty now"),
         ({"path": "gates.py", "text": "keeper@example.com"}, LONG, None),
         ({"path": "old/hours.py", "text": "OPEN_HOURS = 8"}, LONG, None),

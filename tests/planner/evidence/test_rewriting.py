@@ -4,16 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.evidence.best_edits import defines_again, fitting, likeliest, unlike_first, used
+from planner.evidence.best_edits import (
+    beside,
+    defines_again,
+    fitting,
+    in_place,
+    likeliest,
+    unlike_first,
+    used,
+)
+from planner.evidence.file_parts import parts, whole
 from planner.evidence.renaming import renamed, renames, uses
 from planner.evidence.rewriting import (
-    MAX_REWRITTEN_CHARS,
+    Change,
     Edit,
     changes,
     edits,
     fence,
-    parts,
-    whole,
 )
 from planner.passage import Passage
 
@@ -248,7 +255,7 @@ def test_the_ends_of_lines_stay_as_they_are() -> None:
 def test_what_editors_do_not_take_for_the_end_of_a_line_ends_none(mark: str) -> None:
     """A part of a file holds the lines that its passages count, and edits keep such characters."""
     text = f"{mark}\n" * 3 + "\n\n".join(f"def f{n}():\n    return {n}" for n in range(90))
-    (part,) = parts("a.py", text, "change f50", {"f50"})
+    (part,) = parts("a.py", text, "change f50", [], {"f50"})
     assert "def f50():" in part.text
     written = part.text.replace("return 50", "return 7")
     assert applied(text, edited(text, part, written)) == text.replace("return 50", "return 7")
@@ -271,16 +278,6 @@ def test_a_class_is_defined_once_and_a_key_may_be_at_two_levels(
     assert defines_again(text, Edit(PATH, "", added), {"Toll", "job"}) == again
 
 
-def test_what_defines_a_name_of_the_request_is_written_before_what_uses_it() -> None:
-    uses = "".join(
-        f"def use{n}():\n    # rename this Toll, the Toll to rename\n    raise Toll({n})\n\n\n"
-        for n in range(40)
-    )
-    text = f"class Toll(Exception):\n    pass\n\n\n{uses}"
-    first, *_ = parts("a.py", text, "rename the Toll to Charge", {"Toll", "Charge"})
-    assert first.text.startswith("class Toll")
-
-
 @given(LINES, LINES)
 def test_edits_make_of_a_file_what_was_written(before: list[str], after: list[str]) -> None:
     text, written = ("\n".join(["first", *lines, "last"]) for lines in (before, after))
@@ -292,17 +289,6 @@ def test_edits_make_of_a_file_what_was_written(before: list[str], after: list[st
         return [line.strip() for line in lines.splitlines() if line.strip()]
 
     assert filled(result) == filled(written) or len(before) > 1
-
-
-def test_a_long_file_is_written_in_parts_that_have_a_name_of_the_request() -> None:
-    units = [f"def make_{number}():\n    return {number} * {'x' * 80}\n" for number in range(40)]
-    text = "\n\n".join(units)
-    (part,) = parts(PATH, text, "make_7 should return 8", {"make_7"})
-    assert part.text.startswith("def make_7():")
-    assert text.splitlines()[part.first - 1 : part.last] == part.text.splitlines()
-    assert (
-        sum(len(each.text) for each in parts(PATH, text, "make", set())) < 2 * MAX_REWRITTEN_CHARS
-    )
 
 
 @pytest.mark.parametrize(
@@ -371,21 +357,43 @@ def test_where_the_same_is_replaced_by_the_same_nothing_is_left_out() -> None:
     assert unlike_first([], query) == []
 
 
+def test_a_definition_that_nobody_asked_for_is_left_out_beside_the_change() -> None:
+    """Unless it is used, or there is nothing else."""
+    text = 'KINDS = ["day", "week"]\n\n\ndef kinds():\n    return KINDS\n'
+    entry = Change(0, 1, ['KINDS = ["day", "week", "year"]'])
+    helper = Change(5, 5, ["", "", "def add_kind(kind):", "    KINDS.append(kind)"])
+    request = 'Add "year" to the kinds'
+    kept, left_out = in_place(request, {PATH: [entry, helper]}, {PATH: text})
+    assert kept == {PATH: [entry]}
+    assert [why for why, some in left_out if some] == ["which nobody asked for"]
+    using = Change(0, 1, ["KINDS = []", 'add_kind("year")'])
+    for some in ([using, helper], [helper]):
+        assert in_place(request, {PATH: some}, {PATH: text})[0] == {PATH: some}
+
+
+def test_a_value_that_nothing_uses_is_left_out_though_it_is_the_new_one() -> None:
+    changed = [Change(0, 1, ["LIMIT = 500"]), Change(3, 3, ["MAX_LIMIT = 500"])]
+    kept, left_out = in_place("Change the limit to 500", {PATH: changed}, {PATH: "LIMIT = 3\n\n\n"})
+    assert kept == {PATH: changed[:1]}
+    assert [edit.added for _, some in left_out for edit in some] == [["", "MAX_LIMIT = 500"]]
+
+
+def test_what_has_nothing_of_a_change_that_other_files_have_may_not_belong_to_it() -> None:
+    entry = Edit("kinds.py", '"day"', '"day", "year"')
+    other = Edit("parse.py", "parse(text)", "parse(text, strict=True)")
+    moved = Edit("old.py", 'year = "year"', "pass")
+    request = 'Add "year" to the kinds'
+    assert beside([entry, other, moved], request) == ["parse.py"]
+    assert beside([entry, other], f"{request}, see parse.py") == []
+    assert beside([other], request) == []
+
+
 def test_what_a_change_uses_and_does_not_define() -> None:
     new = "def first():\n    return self.by_name.get(read_all(None))"
     assert used([Edit(PATH, "x", f"x\n{new}\n    topItem = 1\n    topItem()")]) == {
         "by_name",
         "read_all",
     }
-
-
-def test_in_a_file_of_its_name_a_class_is_all_of_it() -> None:
-    text = "class Rates {\n" + "".join(
-        f"  static final int RATE_{n} = {n};\n\n  /** Rates {n}. */\n" for n in range(60)
-    )
-    text += "  static final int DEFAULT_WIDTH = 74;\n}\n"
-    shown = parts("shop/Rates.java", text, "Set the default width of Rates", {"Rates"})
-    assert any("DEFAULT_WIDTH" in part.text for part in shown)
 
 
 def test_many_renamed_lines_are_told_apart() -> None:
