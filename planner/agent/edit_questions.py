@@ -55,6 +55,15 @@ class EditAsker:
         reply = await self.calls.chat("rewrite", question, None, REWRITE_TOKENS)
         return lenient.block_in(reply.text, where.example.text) if reply.finish == "stop" else ""
 
+    async def renames(self, old: str, new: str) -> bool:
+        """Whether a request wants a definition to get another name, and not another one beside
+        it."""
+        rename, add = f"rename {old} to {new}", f"add {new}"
+        question = questions.asked("ask_rename", self.state, rename=rename, add=add)
+        schema = schemas.one_of([add, rename])
+        wants = await self.asker.only("rewrite", question, "wants", str, schema, SELECTION_TOKENS)
+        return wants == rename
+
     async def editing_tool(self, names: Sequence[str]) -> str | None:
         """The tool that replaces texts in files, out of these."""
         return await self.asker.select("example", fill("ask_editing_tool"), schemas.or_none(names))

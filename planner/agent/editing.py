@@ -15,18 +15,16 @@ from planner.agent.budget import Budget, LimitReached
 from planner.agent.edit_questions import EditAsker
 from planner.agent.gathering import Gatherer
 from planner.agent.rereading import Rereader
+from planner.agent.rewriting import MAX_TOLD_CHARS, Rewriter
 from planner.agent.steps import Steps
 from planner.agent.tool_calls import Caller
 from planner.checks import validation
 from planner.checks.guards.arguments import takes_path
-from planner.evidence import additions, best_edits, file_parts, renaming, rewriting
-from planner.evidence.additions import Place
-from planner.evidence.definitions import defined_name
-from planner.evidence.file_text import outside, plain
-from planner.evidence.listing import is_path_of, paths_said, says_path
+from planner.evidence import best_edits, renaming, rewriting
+from planner.evidence.file_text import plain
+from planner.evidence.listing import is_path_of, paths_said
 from planner.evidence.rewriting import Change, Edit
-from planner.evidence.syntax import breaks
-from planner.evidence.words import apart, named, only_in, quoted, tokens, words
+from planner.evidence.words import apart, named, quoted, tokens, words
 from planner.protocol import Call, FromRecord
 from planner.text import counted, flat, shortened, strings
 from planner.tools import Arguments, ToolSpec
@@ -37,8 +35,6 @@ MAX_FILES = 10
 """Files that the model is shown, to choose those that have to change."""
 MAX_LOOKED_UP = 6
 """Names of a change that are looked up in the project."""
-MAX_STEP_CHARS = 160
-"""Characters of a step that says what is changed in a file."""
 
 
 class Editor:
@@ -55,6 +51,7 @@ class Editor:
         self.steps = steps
         self.budget = budget
         self.best = best
+        self.rewriter = Rewriter(self.state, self.questions, budget, best)
         self.rereader = Rereader(self.state, gatherer, best)
         self.tool: ToolSpec | None = None
         """The tool that replaces texts in files, once `ready` has found it."""
@@ -63,8 +60,6 @@ class Editor:
         """The name of its argument for the file."""
         self._needed: list[ToolSpec] = []
         """The tools that the request needs, as the model says, and that make no edits."""
-        self._names: dict[str, str] = {}
-        """The definitions that get another name, with it."""
         self._texts: dict[str, str] = {}
         """The files as they were, by their paths."""
 
@@ -108,11 +103,12 @@ class Editor:
         query = " ".join([request, *self.state.search])
         files = await self._files(request)
         changed: dict[str, list[Change]] = {}
-        new_names = self._names = dict[str, str]()
+        self.rewriter.forget()
+        new_names = self.rewriter.names
         for path in files:
             text = self._texts[path] = await self.gatherer.text(path) or ""
             if not new_names.keys() & {*tokens(text)}:  # uses are found without a model
-                changed[path] = await self._written(path, text, query, self._edits(changed))
+                changed[path] = await self.rewriter.changes(path, text, query, self._edits(changed))
         if not (named(request) or paths_said(request)):
             kept = best_edits.likeliest(self._edits(changed), self._texts, query)
             if others := [path for path, some in changed.items() if some and path not in kept]:
@@ -122,8 +118,8 @@ class Editor:
                 self.best.doubt(f"{', '.join(unlike)} may not have to be changed")
         changed, left_out = best_edits.in_place(request, changed, self._texts)
         for why, some in left_out:
-            self._leave_out(some, why)
-        if others := best_edits.beside(self._edits(changed), request):
+            self.rewriter.leave_out(some, why)
+        if others := best_edits.files_without_names(self._edits(changed), request):
             self.best.doubt(f"{', '.join(others)} may not have to be changed")
         if self.best.unsure and not any(changed.values()):
             # A plan would write the files as a whole, with less in view.
@@ -152,88 +148,6 @@ class Editor:
         ]
         if nowhere:
             self.best.doubt(f"no file has {', '.join(nowhere)}, which the change uses")
-
-    async def _written(
-        self, path: str, text: str, query: str, before: Sequence[Edit]
-    ) -> list[Change]:
-        """The changes of a file that the model writes again, in parts where it is long; `before`
-        are the edits of other files."""
-        prompt = self.state.prompt
-        asked, old = {*tokens(prompt)}, best_edits.old_numbers(prompt, [text])
-        names = {*named(prompt), *quoted(prompt), *old}
-        kept, left, by_part = list[Change](), list[Edit](), list[list[Edit]]()
-        parts = file_parts.parts(path, text, prompt, self.state.search, names)
-        for part in parts:
-            if (kept or before) and self._seconds_for_a_part() > self.budget.seconds_left:
-                self.best.doubt(f"there was no time for all of {path}")
-                break
-            said = names & {*tokens(part.text)}
-            if said and said <= self._names.keys():
-                continue  # uses are found without a model
-            written, whole = await self.questions.rewrite(part)
-            self._names |= renaming.renames(part.text, written, asked)
-            new = additions.new_names(text, written, asked) - {*self._names.values()}
-            if new and new <= self._defined_as_said(path, before):
-                continue
-            in_part = new and part.text.strip() != text.strip()
-            where = additions.place(path, text, query, written, new) if in_part else None
-            if where:
-                made = await self._added(path, text, where, new)
-            else:
-                made = rewriting.changes(text, part, renaming.renamed(written, self._names))
-            for why, some in best_edits.misplaced(text, made, asked):
-                self._leave_out(rewriting.edits(path, text, some), why)
-                made = [each for each in made if each not in some]
-            alone = [(each, edit) for each in made for edit in rewriting.edits(path, text, [each])]
-            once = best_edits.defined_once(text, [e for _, e in alone], asked, [before, *by_part])
-            if len(once) < len(alone):
-                self.best.doubt(f"left out in {path}: what it defines already")
-            fitting = best_edits.fitting(once, query)
-            if breaks(path, text, rewriting.applied(text, fitting)):
-                self._leave_out(fitting, "since the file could not be parsed any more")
-                once = fitting = []
-            kept += [each for each, edit in alone if edit in fitting]
-            by_part.append(fitting)
-            left += [edit for edit in once if edit not in fitting]
-            if where:
-                break
-            if not whole:
-                self.best.doubt(f"what was written for {path} was cut off")
-        if best_edits.scattered(by_part):
-            self.best.doubt(f"{path} was changed in several places, and one may be enough")
-        if kept:
-            self._leave_out(left, "without a word of the request")
-        taken = _taken_away(rewriting.edits(path, text, kept)) - self._names.keys()
-        if more := taken & asked & {*tokens(outside(text, parts))}:
-            self.best.doubt(f"{path} has {', '.join(sorted(more))} in other places, too")
-        return kept
-
-    async def _added(self, path: str, text: str, where: Place, names: set[str]) -> list[Change]:
-        """What a model writes by itself where a file does not have these names yet."""
-        written = await self.questions.add(path, where)
-        made, others = additions.placed(text, where, written, names)
-        if others:
-            told = shortened(flat("; ".join(others)), MAX_STEP_CHARS)
-            self.best.doubt(f"left out in {path}: {told}")
-        return made
-
-    def _defined_as_said(self, path: str, before: Sequence[Edit]) -> set[str]:
-        """What these edits define in files that the request names; nothing if it names this one."""
-        request = self.state.prompt
-        here = says_path(request, path)
-        there = [] if here else [each for each in before if says_path(request, each.path)]
-        return {name for each in there for name in map(defined_name, each.added) if name}
-
-    def _seconds_for_a_part(self) -> float:
-        """The longest that writing something again has taken."""
-        written = (each.seconds for each in self.state.ledger if each.role == "rewrite")
-        return max(written, default=0.0)
-
-    def _leave_out(self, some: Sequence[Edit], why: str) -> None:
-        if some:
-            paths = ", ".join(dict.fromkeys(each.path for each in some))
-            told = shortened(flat("; ".join(each.shown for each in some)), MAX_STEP_CHARS)
-            self.best.doubt(f"left out in {paths}, {why}: {told}")
 
     def _doubt_names(self, names: Mapping[str, str], defining: Sequence[str]) -> None:
         """Doubt new names in the place of what may be something else of the same name."""
@@ -297,7 +211,7 @@ class Editor:
             raise LimitReached(f"it takes {needed} calls, and the run has {there_are} left")
         steps = {
             path: shortened(
-                flat(f"Change {path}: {'; '.join(each.shown for each in changed)}"), MAX_STEP_CHARS
+                flat(f"Change {path}: {'; '.join(each.shown for each in changed)}"), MAX_TOLD_CHARS
             )
             for path, changed in files
         }
@@ -317,7 +231,7 @@ class Editor:
                 shown.append(f"{path}\n{rewriting.fence(made)}")
             if path != files[-1][0]:
                 self.budget.hold()
-        for name in self._names if self.gatherer.search else ():  # a search may be cut off
+        for name in self.rewriter.names if self.gatherer.search else ():  # a search may be cut off
             if left := await self.gatherer.holding(name):
                 self.best.doubt(f"{name} still stands in {', '.join(left)}")
         unchanged = f"No change is seen in {', '.join(steps)}."
@@ -392,8 +306,3 @@ def _edits_files(tool: ToolSpec) -> bool:
 def _writes(tool: ToolSpec) -> bool:
     """Whether a tool could take a file's path and a text for it."""
     return bool(_paths(tool)) and len(validation.texts(tool.grammar)) > len(_paths(tool))
-
-
-def _taken_away(made: Sequence[Edit]) -> set[str]:
-    """The words and names that edits take away."""
-    return only_in("\n".join(each.old for each in made), "\n".join(each.new for each in made))

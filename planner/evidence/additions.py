@@ -6,7 +6,7 @@ new by itself, and code puts it behind that one.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -95,6 +95,18 @@ def placed(
     known = {line.strip() for line in lines}
     other = [line for line in beside if re.search(r"\w", line) and line.strip() not in known]
     return [Change(last, last, [*([*above] or [""]), *indented])], other
+
+
+def beside(text: str, made: Sequence[Change], names: Collection[str]) -> list[Change]:
+    """Changes that put what they bring behind the lines that define one of these names, where they
+    would replace it."""
+    lines = split_lines(text)
+    return [
+        Change(each.last, each.last, each.new)
+        if {*map(defined_name, lines[each.first : each.last])} & {*names}
+        else each
+        for each in made
+    ]
 
 
 def _defined(line: str) -> str | None:

@@ -81,7 +81,7 @@ def unlike_first(found: Sequence[Edit], query: str) -> list[str]:
     return [path for path, does in each_done if does.isdisjoint(each_done[0][1])]
 
 
-def beside(found: Sequence[Edit], request: str) -> list[str]:
+def files_without_names(found: Sequence[Edit], request: str) -> list[str]:
     """The files that a request does not name, and whose edits neither bring nor take away a name or
     a number of it, where those of another file do."""
     asked = named(request) | {each for each in tokens(request) if each.isdigit()}
@@ -208,13 +208,18 @@ def in_place(
 
 
 def _only_defines(edit: Edit, new: set[str], others: Sequence[str]) -> bool:
-    """Whether an edit adds the definition of something that no other one uses: a function that has
-    none of these new names, or a value."""
+    """Whether an edit adds the definition of something that no edit uses: a function that has none
+    of these new names, or a value."""
     added = "\n".join(edit.added)
-    names = {*map(defined_name, edit.added)} - {*map(defined_name, edit.lost)} - {None}
-    unused = names.isdisjoint(tokens("\n".join(others))) and names.isdisjoint(new)
-    is_value = not (edit.lost or any(map(function_in, edit.added)))
-    return bool(names and new) and unused and (is_value or not any(name in added for name in new))
+    lost, brought = (
+        {name for name in map(defined_name, lines) if name} for lines in (edit.lost, edit.added)
+    )
+    said = Counter(tokens("\n".join([added, *others])))
+    unused = all(said[name] == 1 and name not in new for name in brought - lost)
+    is_value = not (lost or any(map(function_in, edit.added)))
+    if not (new and brought - lost and unused):
+        return False
+    return is_value or not any(name in added for name in new)
 
 
 def _replaced(found: Sequence[Edit], asked: set[str]) -> dict[str, str]:

@@ -58,6 +58,7 @@ SHOWN = {
     "edits": [{"before": "OLD_TEXT", "after": "NEW_TEXT"}],
     "preview": True,
 }
+RENAMED = {"wants": "rename open_gate to open_door"}
 SWAPPED = {"file_path": "x", "needle": "OLD_TEXT", "repl": "NEW_TEXT"}
 
 
@@ -212,6 +213,7 @@ async def test_a_renamed_definition_takes_its_uses_along_without_a_model(
     ran = await planned(
         *about("open_gate", tool="swap", shown=shown),
         rewritten(GATES.replace("open_gate", "open_door")),
+        RENAMED,
         pool=pool,
         prompt="rename open_gate to open_door",
         **ALLOWED,
@@ -243,6 +245,7 @@ async def test_nothing_else_gets_the_new_name_or_value(
     ran = await planned(
         *about("OPEN_HOURS", "open_gate"),
         rewritten(written.replace(other, new)),
+        *([RENAMED] if "rename" in request_ else []),
         pool=pool,
         prompt=request_,
         **ALLOWED,
@@ -282,6 +285,42 @@ async def test_a_file_with_a_name_of_the_request_is_changed_beside_one_that_it_n
     assert ran.state.status == "answered"
 
 
+@pytest.mark.parametrize("more", [0, 40])
+async def test_a_function_that_was_written_in_the_place_of_another_one_goes_behind_it(
+    more: int,
+) -> None:
+    """Asked for one beside another, small models write it over that one."""
+    rest = "".join(f"\n\ndef ring_{n}(bell):\n    return bell + {n}\n" for n in range(more))
+    pool = files(EDIT)
+    pool.files["gates.py"] = GATES + rest
+    new = "def shut_gate(name):\n    return not name\n"
+    ran = await planned(
+        *about("open_gate", "gates"),
+        rewritten("OPEN_HOURS = 8\n\n\n" + new + (rest if not more else "")),
+        {"wants": "add shut_gate"},
+        rewritten(new),
+        pool=pool,
+        prompt="Add shut_gate beside open_gate",
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"] == f"{GATES}\n\n{new}{rest}"
+    assert pool.files["use.py"] == USE
+    assert ran.state.status == "answered"
+
+
+async def test_a_value_that_was_written_in_the_place_of_another_one_goes_behind_it() -> None:
+    pool = files(EDIT)
+    await planned(
+        *about("OPEN_HOURS"),
+        rewritten(GATES.replace("OPEN_HOURS = 8", "SHUT_HOURS = 16")),
+        {"wants": "add SHUT_HOURS"},
+        pool=pool,
+        prompt="Add SHUT_HOURS = 16 below OPEN_HOURS",
+        **ALLOWED,
+    )
+    assert pool.files["gates.py"].startswith("OPEN_HOURS = 8\nSHUT_HOURS = 16\n\n")
+
+
 async def test_uses_that_a_search_left_out_are_told() -> None:
     class Cut(Files):
         async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
@@ -293,6 +332,7 @@ async def test_uses_that_a_search_left_out_are_told() -> None:
     ran = await planned(
         *about("open_gate"),
         rewritten(GATES.replace("open_gate", "open_door")),
+        RENAMED,
         pool=Cut({"gates.py": GATES, **uses}, specs=[SEARCH, READ, EDIT]),
         prompt="rename open_gate to open_door",
         **ALLOWED,
@@ -310,6 +350,7 @@ async def test_a_file_without_the_old_name_is_written_again_as_well() -> None:
     ran = await planned(
         *about("open_gate", "gates", files=["gates.py", "notes.md", "use.py"]),
         rewritten(GATES.replace("open_gate", "open_door")),
+        RENAMED,
         rewritten(written),
         pool=pool,
         prompt="rename open_gate to open_door, and say so in the notes",
@@ -326,6 +367,7 @@ async def test_what_a_new_name_is_for_is_looked_for_where_the_old_one_stands() -
     await planned(
         *about("open_gate", "gates", files=["notes.md"]),
         rewritten(GATES.replace("open_gate", "open_door")),
+        RENAMED,
         pool=pool,
         prompt="rename open_gate to open_door",
         **ALLOWED,
@@ -940,6 +982,7 @@ async def test_what_only_uses_a_name_that_is_changed_is_not_written_by_the_model
     ran = await planned(
         *about("Toll", files=["tolls.py"]),
         rewritten("class Charge:\n    pass"),
+        {"wants": "rename Toll to Charge"},
         pool=pool,
         prompt="rename the class `Toll` to `Charge`",
         **ALLOWED,
@@ -956,6 +999,7 @@ async def test_with_few_calls_each_file_is_changed_by_one_or_none_is(iterations:
     ran = await planned(
         *about("open_gate", tool="swap", shown=shown),
         rewritten(GATES.replace("open_gate", "open_door")),
+        RENAMED,
         *([conclusion("It was not done.")] if iterations == 1 else []),
         pool=pool,
         prompt="rename open_gate to open_door",

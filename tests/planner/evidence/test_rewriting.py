@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.evidence.best_edits import (
-    beside,
     defines_again,
+    files_without_names,
     fitting,
     in_place,
     likeliest,
@@ -372,9 +372,12 @@ def test_a_definition_that_nobody_asked_for_is_left_out_beside_the_change() -> N
 
 
 def test_a_value_that_nothing_uses_is_left_out_though_it_is_the_new_one() -> None:
+    texts = {PATH: "LIMIT = 3\n\n\n"}
     changed = [Change(0, 1, ["LIMIT = 500"]), Change(3, 3, ["MAX_LIMIT = 500"])]
-    kept, left_out = in_place("Change the limit to 500", {PATH: changed}, {PATH: "LIMIT = 3\n\n\n"})
+    kept, left_out = in_place("Change the limit to 500", {PATH: changed}, texts)
     assert kept == {PATH: changed[:1]}
+    used = Change(3, 3, ["MAX_LIMIT = 500", "check(MAX_LIMIT)"])
+    assert in_place("Change the limit to 500", {PATH: [changed[0], used]}, texts)[1][1][1] == []
     assert [edit.added for _, some in left_out for edit in some] == [["", "MAX_LIMIT = 500"]]
 
 
@@ -383,9 +386,9 @@ def test_what_has_nothing_of_a_change_that_other_files_have_may_not_belong_to_it
     other = Edit("parse.py", "parse(text)", "parse(text, strict=True)")
     moved = Edit("old.py", 'year = "year"', "pass")
     request = 'Add "year" to the kinds'
-    assert beside([entry, other, moved], request) == ["parse.py"]
-    assert beside([entry, other], f"{request}, see parse.py") == []
-    assert beside([other], request) == []
+    assert files_without_names([entry, other, moved], request) == ["parse.py"]
+    assert files_without_names([entry, other], f"{request}, see parse.py") == []
+    assert files_without_names([other], request) == []
 
 
 def test_what_a_change_uses_and_does_not_define() -> None:
