@@ -19,10 +19,10 @@ _USED = re.compile(r"(?:\.|->|::)(\w+)|(\w+)(?=\()")
 def files_for(
     request: str, chosen: Sequence[str], texts: Mapping[str, str], absent: set[str]
 ) -> list[str]:
-    """The files to change: those that a model chose, the ones that the request names by their
-    paths first. If it chose none that has what the request quotes, or a name beside one that is
-    `absent` so far, those that have it are taken: they get the new name, or something with it, and
-    a small model goes by the names of files."""
+    """The files to change: those that a model chose; first the ones that the request names by their
+    paths, then those that have what it quotes, or a name beside one that is `absent` so far. If it
+    chose none of the latter, they are taken: they get the new name, or something with it, and a
+    small model goes by the names of files."""
     names, quotes = named(request), quoted(request)
     known = names - absent if names & absent else set[str]()
     having = [
@@ -33,6 +33,7 @@ def files_for(
     if having and not {*having} & {*chosen}:
         return having
     said = [path for path in chosen if says_path(request, path)]
+    said += [path for path in chosen if path in having]
     old = old_numbers(request, [*texts.values()])
     holding = [path for path in chosen if old & {*tokens(texts[path])}]
     return list(dict.fromkeys([*said, *(holding or chosen)]))
