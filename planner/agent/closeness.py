@@ -14,6 +14,9 @@ NEAR = 0.6
 """How close passages have to be, as a share of how close the closest ones are, to be read for what
 they add to a long answer (docs/experiments.md)."""
 
+ABOUT = 0.25
+"""How close a fact has to be to a question with its answer, to be added (docs/experiments.md)."""
+
 
 async def likeness(
     encoder: Encoder | None, passages: Sequence[Passage], question: str, more: Sequence[str]
@@ -44,3 +47,11 @@ async def near(
         for number, (group, how) in enumerate(zip(groups, closest, strict=True))
         if not number or how >= least
     ]
+
+
+async def about(encoder: Encoder | None, facts: Sequence[str], answer: str) -> list[str]:
+    """Those of these facts that have to do with a question and the answer to it so far."""
+    if encoder is None or not facts:
+        return [*facts]
+    found = await encoder.likeness(answer, facts)
+    return [fact for fact, how in zip(facts, found.scores, strict=True) if how >= ABOUT]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from planner.agent.best_answer import BestAnswer
 from planner.agent.budget import Budget
 from planner.agent.changes import Changes
+from planner.agent.closeness import about
 from planner.agent.gathering import Gatherer
 from planner.agent.questions import Asker
 from planner.agent.steps import Steps
@@ -227,6 +228,9 @@ class Reader:
             # A small model goes on with a list after the last of its facts.
             said = [each for each in await self.asker.facts(group) if self.stands(each, least=1)]
             found = borne_out(self.state, said, self.facts)
+            if self.facts:
+                answer = f"{self.state.question} {self.facts[0]}"
+                found = await about(self.asker.models.encoder, found, answer)
             longest = max(longest, self.state.ledger[-1].seconds)
             self.steps.end(success=bool(found), notes="\n".join(found))
             self.facts += found

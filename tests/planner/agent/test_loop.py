@@ -613,6 +613,24 @@ async def test_what_is_far_from_the_request_in_meaning_is_not_read_for_what_it_a
     assert [role for role, _ in ran.roles] == ["overview", *["facts"] * read]
 
 
+async def test_a_fact_that_is_far_from_the_question_and_its_answer_is_not_added(
+    pool: DictionaryPool,
+) -> None:
+    more_files(pool)
+    encoder = Comparing("phoenix")
+    ran = await planned(
+        *(brief("long answer", "phoenix"), Unconstrained(f"{PROSE} It is `NOWHERE_TO_BE_SEEN`.")),
+        facts("`phoenix_5` is a function.", "`run` is a method."),
+        facts(),
+        pool=pool,
+        prompt=f"Explain {CLASS}",
+        context_tokens=16_384,
+        encoder=encoder,
+    )
+    assert ran.state.answer == f"{PROSE}\n\n- `phoenix_5` is a function."
+    assert f"Explain {CLASS} {PROSE}" in encoder.questions
+
+
 @pytest.mark.parametrize(
     ("again", "reason"),
     [
