@@ -73,20 +73,10 @@ class Rewriter:
                 made = additions.beside(
                     text, rewriting.changes(text, part, written), self._beside.keys()
                 )
-            for why, some in best_edits.misplaced(text, made, asked):
-                self.leave_out(rewriting.edits(path, text, some), why)
-                made = [each for each in made if each not in some]
-            alone = [(each, edit) for each in made for edit in rewriting.edits(path, text, [each])]
-            once = best_edits.defined_once(text, [e for _, e in alone], asked, [before, *by_part])
-            if len(once) < len(alone):
-                self.best.doubt(f"left out in {path}: what it defines already")
-            fitting = best_edits.fitting(once, query)
-            if breaks(path, text, rewriting.applied(text, fitting)):
-                self.leave_out(fitting, "since the file could not be parsed any more")
-                once = fitting = []
-            kept += [each for each, edit in alone if edit in fitting]
-            by_part.append(fitting)
-            left += [edit for edit in once if edit not in fitting]
+            fitting, others = self._fitting(path, text, made, query, [before, *by_part])
+            kept += [each for each, _ in fitting]
+            by_part.append([edit for _, edit in fitting])
+            left += others
             if where:
                 break
             if not whole:
@@ -99,6 +89,37 @@ class Rewriter:
         if more := taken & asked & {*tokens(outside(text, parts))}:
             self.best.doubt(f"{path} has {', '.join(sorted(more))} in other places, too")
         return kept
+
+    def _fitting(
+        self,
+        path: str,
+        text: str,
+        made: Sequence[Change],
+        query: str,
+        before: Sequence[Sequence[Edit]],
+    ) -> tuple[list[tuple[Change, Edit]], list[Edit]]:
+        """The changes of a file that fit the request, each with its edit, and the edits that have
+        no word of it; `before` are those of other parts and files."""
+        asked = {*tokens(self.state.prompt)}
+        wrong = best_edits.misplaced(text, made, asked)
+        for why, some in wrong:
+            self.leave_out(rewriting.edits(path, text, some), why)
+        misplaced = [each for _, some in wrong for each in some]
+        alone = [
+            (each, edit)
+            for each in made
+            if each not in misplaced
+            for edit in rewriting.edits(path, text, [each])
+        ]
+        once = best_edits.defined_once(text, [edit for _, edit in alone], asked, before)
+        if len(once) < len(alone):
+            self.best.doubt(f"left out in {path}: what it defines already")
+        fitting = best_edits.fitting(once, query)
+        if breaks(path, text, rewriting.applied(text, fitting)):
+            self.leave_out(fitting, "since the file could not be parsed any more")
+            once = fitting = []
+        others = [edit for edit in once if edit not in fitting]
+        return [each for each in alone if each[1] in fitting], others
 
     async def _tell_names_apart(self, found: Mapping[str, str]) -> None:
         """Keep which of these definitions get another name. Where the request wants another one
