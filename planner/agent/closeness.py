@@ -14,7 +14,7 @@ NEAR = 0.6
 """How close passages have to be, as a share of how close the closest ones are, to be read for what
 they add to a long answer (docs/experiments.md)."""
 
-ABOUT = 0.25
+ABOUT = 0.18
 """How close a fact has to be to a question with its answer, to be added (docs/experiments.md)."""
 
 
