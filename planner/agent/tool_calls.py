@@ -6,20 +6,12 @@ from typing import NamedTuple
 
 import anyio
 
+from planner.agent.correcting import corrected
 from planner.agent.questions import Asker
 from planner.agent.sending import Sender
 from planner.checks import validation
-from planner.checks.grounding import results
 from planner.checks.guards import repeats, sources
-from planner.checks.guards.arguments import (
-    Corrected,
-    coercions,
-    corrected_paths,
-    corrected_patterns,
-    seen_paths,
-    spelled_as_said,
-    without_limits,
-)
+from planner.checks.guards.arguments import coercions
 from planner.checks.guards.decisions import not_allowed, unknown_tool
 from planner.checks.guards.instead import other_than_asked
 from planner.checks.guards.sources import Guess
@@ -205,36 +197,11 @@ class Caller:
                 problem = problem or sources.as_it_is(arguments, self.state)
             if problem is None:
                 self.asker.guard("coercion", *coercions(written, arguments))
-                arguments = self.corrected(tool, arguments)
+                arguments = corrected(tool, arguments, self.state, self.asker.guard)
                 self.record_arguments(iteration, arguments, writer)
                 return arguments
             self.asker.guard("arguments", f"{tool.name}: {problem}")
         return problem or ""
-
-    def corrected(self, tool: ToolSpec, arguments: Arguments) -> Arguments:
-        """The arguments as the guards correct them. The guards guess, and a guess must not decide
-        what is changed: of a change they only leave out optional arguments that nobody said."""
-        if not tool.read_only:
-            asks = self.policy is not Policy.ALLOW
-            said = sources.said(self.state)
-            kept = self.noted("unseen", sources.without_guesses(arguments, tool, said, asks))
-            return self.noted("unseen", sources.without_flips(kept, tool, self.state))
-        words = self.state.said_by_user
-        arguments = self.noted("unseen", without_limits(arguments, tool, words))
-        if sources.optional_codes(arguments, tool):  # the results are only read if there are any
-            said = sources.said(self.state)
-            arguments = self.noted("unseen", sources.without_codes(arguments, tool, said))
-        if not tool.has_role:  # a search in texts finds a word in any spelling
-            seen = results(self.state)
-            arguments = self.noted("spelling", spelled_as_said(arguments, tool, words, seen))
-        arguments = self.noted("pattern", corrected_patterns(arguments, tool))
-        return self.noted("path", corrected_paths(arguments, tool, seen_paths(self.state)))
-
-    def noted(self, guard: str, corrected: Corrected) -> Arguments:
-        """The arguments as a guard leaves them, and what it has changed as events."""
-        arguments, changes = corrected
-        self.asker.guard(guard, *changes)
-        return arguments
 
     async def execute(
         self,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rapidfuzz import fuzz, process
 
@@ -14,11 +14,14 @@ from planner.evidence.listing import of_listing, paths_in
 from planner.evidence.records import RESULTS_KEPT
 from planner.evidence.words import BETWEEN, apart
 from planner.state import RunState
+from planner.text import shortened
 from planner.tools import EMPTY, Arguments, ToolSpec
 
 MIN_SHARE = 0.1
 """Of a tool's default number. What small models make up is less, such as 1 of 100; a single day
 instead of seven may be meant."""
+MAX_SHOWN = 60
+"""Characters of a corrected text."""
 Corrected = tuple[Arguments, list[str]]
 """Arguments as a guard leaves them, and what it has changed, a line each."""
 _PATH_ARGUMENT = re.compile(
@@ -190,6 +193,29 @@ def without_limits(arguments: Arguments, tool: ToolSpec, said: str) -> Corrected
             del kept[name]
             changes.append(f"{name}: {value} was left out; nobody said it, and {default} is usual")
     return kept, changes
+
+
+def laid_out_as_said(arguments: Arguments, said: str) -> Corrected:
+    """Give a text that the user said its line breaks: small models write it as one line."""
+    changes: list[str] = []
+
+    def laid_out(value: Any) -> Any:
+        match value:
+            case dict():
+                return {name: laid_out(each) for name, each in value.items()}
+            case list():
+                return [laid_out(each) for each in value]
+            case str() if " " in value and len(value) <= len(said):
+                found = re.search(r"\s+".join(map(re.escape, value.split())), said)
+                text = value.strip()
+                if found and found[0].count("\n") > text.count("\n"):
+                    changes.append(
+                        f"{shortened(text, MAX_SHOWN)!r} has the line breaks of the request"
+                    )
+                    return value.replace(text, found[0])
+        return value
+
+    return {name: laid_out(value) for name, value in arguments.items()}, changes
 
 
 def spelled_as_said(arguments: Arguments, tool: ToolSpec, said: str, seen: str) -> Corrected:

@@ -31,6 +31,7 @@ from planner.checks.guards.arguments import (
     Seen,
     corrected_paths,
     corrected_patterns,
+    laid_out_as_said,
     same,
     seen_paths,
     takes_path,
@@ -988,3 +989,24 @@ async def test_what_broader_arguments_found_is_no_list_to_query() -> None:
     )
     assert ran.guards[:1] == ["empty"]
     assert "query" not in [role for role, _ in ran.roles]
+
+
+@given(st.lists(st.text("ab$( .-", min_size=1).filter(str.strip), min_size=1, max_size=4))
+def test_a_text_of_the_request_keeps_its_line_breaks(lines: list[str]) -> None:
+    text = "\n".join(lines).strip()
+    written = " ".join(text.split())
+    arguments = {"path": "a.md", "edits": [{"new": f"{written}\n"}]}
+    found, changes = laid_out_as_said(arguments, f"Write to a.md:\n{text}\nand nothing else")
+    assert ["".join(each["new"].split()) for each in found["edits"]] == ["".join(text.split())]
+    if changes:
+        assert found["edits"][0]["new"].count("\n") == text.count("\n") + 1
+
+
+def test_a_text_that_has_its_line_breaks_or_is_not_said_stays() -> None:
+    said = "Write these lines:\n# Use\n\n    run it"
+    for text in ("# Use\n\n    run it", "# Use: run it", "# Use"):
+        assert laid_out_as_said({"text": text}, said) == ({"text": text}, [])
+    assert laid_out_as_said({"text": "# Use run it"}, said) == (
+        {"text": "# Use\n\n    run it"},
+        ["'# Use run it': its line breaks are the request's"],
+    )
