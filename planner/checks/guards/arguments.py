@@ -209,9 +209,8 @@ def laid_out_as_said(arguments: Arguments, said: str) -> Corrected:
                 found = re.search(r"\s+".join(map(re.escape, value.split())), said)
                 text = value.strip()
                 if found and found[0].count("\n") > text.count("\n"):
-                    changes.append(
-                        f"{shortened(text, MAX_SHOWN)!r} has the line breaks of the request"
-                    )
+                    told = repr(shortened(text, MAX_SHOWN))
+                    changes.append(f"{told}: its line breaks are the request's")
                     return value.replace(text, found[0])
         return value
 
