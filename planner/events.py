@@ -30,6 +30,7 @@ Role = Literal[
     "conclude",
     "translate",
     "format",
+    "outcome",
 ]
 """The purpose of a model call."""
 TRIES: Sequence[Role] = ("answer", "repair")
@@ -37,7 +38,16 @@ TRIES: Sequence[Role] = ("answer", "repair")
 small model repeats it."""
 ALONE: Sequence[Role] = ("overview", "confirm", "facts", "rewrite", "example", "translate")
 """Asked without the results so far: the question contains all that should be read."""
-ASIDE: Sequence[Role] = ("words", "files", "select", "arguments", "query", "again", *ALONE)
+ASIDE: Sequence[Role] = (
+    "words",
+    "files",
+    "select",
+    "arguments",
+    "query",
+    "again",
+    "outcome",
+    *ALONE,
+)
 """Asked beside the conversation: neither the question nor the reply is in later prompts."""
 
 MadeBy = Literal["lookup", "choice", "query"]

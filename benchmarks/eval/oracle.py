@@ -398,6 +398,8 @@ class Oracle:
                 paths = schema["properties"]["files"]["items"]["enum"]
                 changed = dict.fromkeys(path for path, _, _ in self.knows.edits if path in paths)
                 return {"files": [*changed] or paths[:1]}
+            case ["says"]:
+                return {"says": schema["properties"]["says"]["enum"][0]}
             case ["wants"]:  # it writes nothing in the place of what stays
                 return {"wants": schema["properties"]["wants"]["enum"][-1]}
             case ["tools"]:

@@ -2,7 +2,7 @@
 model's words do not decide this."""
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rapidfuzz import fuzz, process
@@ -37,6 +37,8 @@ NO_CALL = "no call that changes anything was made"
 """Why nothing was changed, if no other reason is known."""
 MIN_QUOTED_CHARS = 6
 """Characters of the first line of a text that a tool did not find."""
+MAX_OUTCOME_CHARS = 400
+"""Characters of a result that may be a refusal; those are short."""
 NEAR = 60
 """Of 100: from there on a passage nearly contains a text."""
 
@@ -53,6 +55,8 @@ class Lacks(NamedTuple):
     """What it may order besides, as far as its words tell."""
     told: Sequence[str] = ()
     """The names of errors in what came of the changes that were made."""
+    refused: Sequence[Iteration] = ()
+    """Its changes whose results say that they were not made, as the model reads them."""
 
     @property
     def reason(self) -> str | None:
@@ -64,6 +68,11 @@ class Lacks(NamedTuple):
         if self.failed:
             names = ", ".join(dict.fromkeys(each.tool for each in self.failed))
             return f"{names} did not succeed, as far as is known"
+        if self.refused:
+            last = self.refused[-1]
+            return (
+                f'{last.tool} may not have done it: "{one_line(last.result, MAX_COMPLAINT_CHARS)}"'
+            )
         if self.told:
             return f"what was changed came with {', '.join(self.told)}"
         if self.left:
@@ -86,6 +95,8 @@ class Changes:
     permitted: Sequence[ToolSpec]
     """The tools that it may call."""
     asker: Asker
+    outcomes: dict[tuple[str, str], bool] = field(default_factory=dict)
+    """Whether changes were made, as the model reads what their tools returned."""
 
     @property
     def possible(self) -> bool:
@@ -233,7 +244,19 @@ class Changes:
             left = [*left_out(self.state, self.made), *self.uncalled(), *rows_left(self.state)]
         claimed = self.claimed(deeds) if deeds else []
         told = dict.fromkeys(name for each in self.made for name in complaints(each.result))
-        return Lacks(claimed, self.failed(), pending, [*dict.fromkeys(left)], [*told])
+        refused = [
+            each for each in self.made if not self.outcomes.get((each.tool, each.result), True)
+        ]
+        return Lacks(claimed, self.failed(), pending, [*dict.fromkeys(left)], [*told], refused)
+
+    async def read_outcomes(self) -> None:
+        """Have the model say which results of changes tell that nothing was done: a service may say
+        so in any words and language. The same result of the same tool says the same."""
+        for each in self.made:
+            told = (each.tool, each.result)
+            if told not in self.outcomes and len(each.result) <= MAX_OUTCOME_CHARS:
+                asked = self.asker.was_done(each)
+                self.outcomes[told] = await self.asker.optional(asked, True)
 
     def uncalled(self) -> list[str]:
         """The tools for changes that were not called, and of which the request has the verb, which

@@ -268,6 +268,7 @@ class Planner:
     async def what_was_done(self) -> Conclude | None:
         """The answer to a request for a change, when it was made; None where a call is missing, as
         the model says. What it claims is held against the calls at the end."""
+        await self.changes.read_outcomes()
         said = await self.asker.what_was_done()
         missing = (said.missing or "").strip()
         told = {*words(missing)}

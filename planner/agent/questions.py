@@ -32,7 +32,7 @@ from planner.protocol import (
     Stay,
     Summary,
 )
-from planner.state import Step
+from planner.state import Iteration, Step
 from planner.tools import ToolSpec
 
 Said = TypeVar("Said", Answer, Conclude)
@@ -50,6 +50,7 @@ MAX_SECOND_READING_CHARS = 240
 RESULT, RESULT_END = "<result>", "</result>"
 """How a result begins and ends in a prompt."""
 SELECTION_TOKENS = 60
+WAS_DONE = "it was done"
 ARGUMENT_TOKENS = 300
 LONG_ARGUMENT_TOKENS = 1000
 """Of arguments with a long text, such as what a file should hold."""
@@ -237,6 +238,14 @@ class Asker:
         question = questions.asked("ask_done", self.state)
         schema = schemas.summary([tool.name for tool in self.choices])
         return await self.calls.ask("answer", question, schema, Summary)
+
+    async def was_done(self, call: Iteration) -> bool:
+        """Whether a change was made, as its result says in whatever words and language."""
+        schema = schemas.one_of([WAS_DONE, "it was refused"])
+        said = await self.only(
+            "outcome", questions.outcome(call), "says", str, schema, SELECTION_TOKENS
+        )
+        return said == WAS_DONE
 
     async def again(self) -> str:
         """The answer by a second reading of the results, as `confirm`."""

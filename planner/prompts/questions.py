@@ -16,11 +16,12 @@ from planner.prompts.texts import (
     fill,
     in_short,
     joined,
+    one_line,
     parameters,
     passage,
 )
 from planner.protocol import Mode, PlanFor
-from planner.state import RunState
+from planner.state import Iteration, RunState
 from planner.tools import ToolSpec
 
 MAX_SHOWN_SCHEMA_CHARS = 2000
@@ -29,6 +30,8 @@ MAX_REQUEST_CHARS = 500
 """Characters of a request where it is said once more."""
 RECENT = timedelta(days=60)
 """Where the newest date that was seen is no older, things are of the present."""
+MAX_CALL_CHARS = 300
+"""Characters of the arguments of a call whose result is judged."""
 MAX_FILE_GLIMPSE_CHARS = 350
 """Characters of a file's passages, where it is only asked whether the file has to change."""
 
@@ -111,6 +114,16 @@ def which_files(state: RunState, texts: Mapping[str, str]) -> str:
     """The files that may have to change, each with the beginning of what it says."""
     shown = (f"=== {path}\n{text[:MAX_FILE_GLIMPSE_CHARS]}" for path, text in texts.items())
     return asked("ask_which_files", state, files="\n".join(shown))
+
+
+def outcome(call: Iteration) -> str:
+    """What came of a change."""
+    return fill(
+        "ask_outcome",
+        tool=call.tool,
+        arguments=one_line(fenced(compact(call.arguments)), MAX_CALL_CHARS),
+        result=fenced(call.result),
+    )
 
 
 def edit_call(tool: ToolSpec) -> str:
