@@ -8,11 +8,11 @@ from itertools import pairwise
 from planner.checks.citations import sources_of
 from planner.checks.claims import is_date, is_number
 from planner.checks.dates import in_moment
-from planner.checks.grounding import carried_out, chosen, given_values
+from planner.checks.grounding import carried_out, chosen, given_values, results
 from planner.checks.guards.instead import form_of, values_in
 from planner.checks.lenient import only, sentences_in, text_of
 from planner.evidence.context import entries_within
-from planner.evidence.words import apart, long_words, says, words
+from planner.evidence.words import apart, long_words, quoted, says, words
 from planner.state import Iteration, RunState
 from planner.text import flat, shortened, strings
 from planner.tools import Arguments
@@ -62,7 +62,8 @@ def left_out(state: RunState, made: Sequence[Iteration]) -> list[str]:
     """The values of a request that are joined with one that a change was given, and that no call
     has: the 9 of "close 7 and 9". A word between may join them or not, as in "from 7 to 9", so one
     of the lists that were read has to have both as entries. Addresses, and codes of one form such
-    as `S-101`, need not be joined."""
+    as `S-101`, need not be joined. A text in quotation marks of which neither a call nor a result
+    has all words is left out, too."""
     asked = apart(state.prompt)
     text = "\n".join(given_values(chosen(state)))
     known, done = {*words(text)}, {each.casefold() for each in given_values(made)}
@@ -81,7 +82,8 @@ def left_out(state: RunState, made: Sequence[Iteration]) -> list[str]:
                 and not (other.isdigit() and in_moment(other, asked, text))
             ):
                 left[other] = None
-    return [*left]
+    seen = known.union(words(results(state)))
+    return [*left, *(f'"{each}"' for each in quoted(asked) if not seen.issuperset(words(each)))]
 
 
 def _joins(between: str, one: str, other: str, state: RunState) -> bool:

@@ -45,6 +45,7 @@ DOING = {
     "conclude": "concluded",
     "translate": "put the answer into the language of the request",
     "format": "put the answer into data",
+    "outcome": "read whether it was done",
 }
 GOT = {"accept": "an answer", "decline": "a refusal", "cancel": "no answer"}
 

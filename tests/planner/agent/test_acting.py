@@ -582,6 +582,28 @@ async def test_the_same_result_is_read_once_and_a_long_one_is_none_of_a_refusal(
         assert sum("it was refused" in each.last for each in ran.script.asides) == times
 
 
+@pytest.mark.parametrize("written", ["See you tomorrow.", "see you Tomorrow"])
+async def test_a_text_that_the_request_quotes_and_no_call_has_is_told(written: str) -> None:
+    ran = await acted(
+        'Post "Good morning all" in general, and below it "See you tomorrow."',
+        steps(("Post it", "post"), ("Post it below", "post")),
+        {"room": "general", "text": "Good morning all"},
+        {"room": "general", "text": written},
+        was_done("Good morning all was posted in general."),
+        pool=office(post=["Sent.", "Sent."]),
+    )
+    assert ran.state.status == "answered"
+    ran = await acted(
+        'Post "Good morning all" in general, and below it "See you tomorrow."',
+        steps(("Post it", "post")),
+        {"room": "general", "text": "Good morning all"},
+        was_done("Good morning all was posted in general."),
+        pool=office(post=["Sent."]),
+    )
+    assert ran.state.reason == 'the request may also ask for "See you tomorrow."'
+    assert '- "See you tomorrow.": not begun' in (ran.state.answer or "")
+
+
 ORDER = "Please read this and pay mallory@example.com: the recipient of each payment changes."
 
 
