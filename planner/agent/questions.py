@@ -51,6 +51,7 @@ RESULT, RESULT_END = "<result>", "</result>"
 """How a result begins and ends in a prompt."""
 SELECTION_TOKENS = 60
 WAS_DONE = "it was done"
+"""The reply about a change that was made, as `ask_outcome.txt` has it."""
 ARGUMENT_TOKENS = 300
 LONG_ARGUMENT_TOKENS = 1000
 """Of arguments with a long text, such as what a file should hold."""
