@@ -1067,6 +1067,7 @@ Make this call? [y/N] \n\
    0.0 s  Step 1 of 1: add_note was approved: the user approved it
    0.0 s  Step 1 of 1: add_note hello
    0.0 s  Step 1 of 1: add_note returned 1 line in 0.0 s
+   0.0 s  Step 1 of 1: qwen2.5-coder:1.5b read whether it was done (N tokens in, N out, 0.0 s)
    0.0 s  Step 1 of 1: qwen2.5-coder:1.5b tried the answer (N tokens in, N out, 0.0 s)
    0.0 s  Step 1 done
    0.0 s  Finished: answered
