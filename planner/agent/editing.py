@@ -109,6 +109,7 @@ class Editor:
             text = self._texts[path] = await self.gatherer.text(path) or ""
             if not new_names.keys() & {*tokens(text)}:  # uses are found without a model
                 changed[path] = await self.rewriter.changes(path, text, query, self._edits(changed))
+        unlike: list[str] = []
         if not (named(request) or paths_said(request)):
             kept = best_edits.likeliest(self._edits(changed), self._texts, query)
             if others := [path for path, some in changed.items() if some and path not in kept]:
@@ -119,7 +120,8 @@ class Editor:
         changed, left_out = best_edits.in_place(request, changed, self._texts)
         for why, some in left_out:
             self.rewriter.leave_out(some, why)
-        if others := best_edits.files_without_names(self._edits(changed), request):
+        without = best_edits.files_without_names(self._edits(changed), request)
+        if others := [path for path in without if path not in unlike]:
             self.best.doubt(f"{', '.join(others)} may not have to be changed")
         if self.best.unsure and not any(changed.values()):
             # A plan would write the files as a whole, with less in view.

@@ -50,8 +50,6 @@ MAX_SECOND_READING_CHARS = 240
 RESULT, RESULT_END = "<result>", "</result>"
 """How a result begins and ends in a prompt."""
 SELECTION_TOKENS = 60
-WAS_DONE = "it was done"
-"""The reply about a change that was made, as `ask_outcome.txt` has it."""
 ARGUMENT_TOKENS = 300
 LONG_ARGUMENT_TOKENS = 1000
 """Of arguments with a long text, such as what a file should hold."""
@@ -242,11 +240,11 @@ class Asker:
 
     async def was_done(self, call: Iteration) -> bool:
         """Whether a change was made, as its result says in whatever words and language."""
-        schema = schemas.one_of([WAS_DONE, "it was refused"])
+        schema = schemas.one_of([questions.DONE, questions.REFUSED])
         said = await self.only(
             "outcome", questions.outcome(call), "says", str, schema, SELECTION_TOKENS
         )
-        return said == WAS_DONE
+        return said == questions.DONE
 
     async def again(self) -> str:
         """The answer by a second reading of the results, as `confirm`."""

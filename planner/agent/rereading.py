@@ -4,6 +4,8 @@ a place there once more.
 """
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
 
 from planner.agent.best_answer import BestAnswer
 from planner.agent.gathering import Gatherer
@@ -26,19 +28,17 @@ class Rereader:
 
     async def look_again(self) -> None:
         """Read the files once more that planned calls were to change."""
+        calls = self.state.part_iterations
         for path, before in self.before().items():
-            calls = self.state.part_iterations
-            given = [text for call in calls for text in self._given(call, path)]
+            given = [*filter(None, (self._given(call, path) for call in calls))]
             text = await self.gatherer.text(path) if given else None
             if text is None:
                 continue
-            if run_together(before, text, given):
+            if run_together(before, text, [*chain.from_iterable(given)]):
                 self.best.doubt(f"a line of {path} was run together with what was added")
+            elif not any(_may_be_about(before, texts) for texts in given):
                 continue
-            told = "\n".join(given)
-            if told.strip() and not {*tokens(told)} & {*tokens(before)}:
-                continue  # it may not be about this file
-            if not text.strip():  # where no tool deletes files, small models empty them
+            elif not text.strip():  # where no tool deletes files, small models empty them
                 self.best.doubt(f"{path} is empty now")
             elif plain(text) == plain(before):
                 self.best.doubt(f"{path} reads as it did before")
@@ -74,3 +74,9 @@ class Rereader:
         unseen = Counter(filter(None, plain(outside(before, shown)).split("\n")))
         left = plain(text).split("\n")
         return len(left) < len(plain(before).split("\n")) and bool(unseen - Counter(left))
+
+
+def _may_be_about(text: str, given: Sequence[str]) -> bool:
+    """Whether the texts of a call share a word with a file's, or hold none."""
+    told = "\n".join(given)
+    return not told.strip() or bool({*tokens(told)} & {*tokens(text)})

@@ -16,7 +16,7 @@ from planner.evidence.file_text import outside
 from planner.evidence.listing import says_path
 from planner.evidence.rewriting import Change, Edit
 from planner.evidence.syntax import breaks
-from planner.evidence.words import named, only_in, quoted, tokens
+from planner.evidence.words import named, quoted, tokens
 from planner.passage import Passage
 from planner.state import RunState
 from planner.text import flat, shortened
@@ -85,7 +85,7 @@ class Rewriter:
             self.best.doubt(f"{path} was changed in several places, and one may be enough")
         if kept:
             self.leave_out(left, "without a word of the request")
-        taken = _taken_away(rewriting.edits(path, text, kept)) - self.names.keys()
+        taken = best_edits.taken_away(rewriting.edits(path, text, kept)) - self.names.keys()
         if more := taken & asked & {*tokens(outside(text, parts))}:
             self.best.doubt(f"{path} has {', '.join(sorted(more))} in other places, too")
         return kept
@@ -168,8 +168,3 @@ class Rewriter:
             paths = ", ".join(dict.fromkeys(each.path for each in some))
             told = shortened(flat("; ".join(each.shown for each in some)), MAX_TOLD_CHARS)
             self.best.doubt(f"left out in {paths}, {why}: {told}")
-
-
-def _taken_away(made: Sequence[Edit]) -> set[str]:
-    """The words and names that edits take away."""
-    return only_in("\n".join(each.old for each in made), "\n".join(each.new for each in made))

@@ -85,17 +85,31 @@ def unlike_first(found: Sequence[Edit], query: str) -> list[str]:
 def files_without_names(found: Sequence[Edit], request: str) -> list[str]:
     """The files that a request does not name, and whose edits neither bring nor take away a name or
     a number of it, where those of another file do."""
-    asked = named(request) | {each for each in tokens(request) if each.isdigit()}
-    touched: dict[str, set[str]] = {}
-    for path, some in by_file(found):
-        old, new = ("\n".join(texts) for texts in zip(*((e.old, e.new) for e in some), strict=True))
-        touched[path] = asked & (only_in(new, old) | only_in(old, new))
-    some_do = any(touched.values())
-    return [
-        path
-        for path, names in touched.items()
-        if some_do and not names and not says_path(request, path)
-    ]
+    asked = _names_in(request)
+    touched = {path: asked & (brought(some) | taken_away(some)) for path, some in by_file(found)}
+    if not any(touched.values()):
+        return []
+    return [path for path, names in touched.items() if not (names or says_path(request, path))]
+
+
+def _names_in(request: str) -> set[str]:
+    """The names and the numbers of a request."""
+    return {*named(request), *filter(str.isdigit, tokens(request))}
+
+
+def brought(some: Sequence[Edit]) -> set[str]:
+    """The words and names that edits bring."""
+    return only_in(*_texts(some)[::-1])
+
+
+def taken_away(some: Sequence[Edit]) -> set[str]:
+    """The words and names that edits take away."""
+    return only_in(*_texts(some))
+
+
+def _texts(some: Sequence[Edit]) -> tuple[str, str]:
+    """What edits replace, and what they replace it by."""
+    return "\n".join(each.old for each in some), "\n".join(each.new for each in some)
 
 
 def _around(text: str, edit: Edit) -> list[str]:
@@ -187,7 +201,7 @@ def in_place(
     ]
     found = [edit for _, _, some in alone for edit in some]
     pairs = _replaced(found, {*tokens(request)})
-    names = {*named(request), *quoted(request), *filter(str.isdigit, tokens(request))}
+    names = {*_names_in(request), *quoted(request)}
     new = {each for each in names if not any(each in text for text in texts.values())}
     kept: dict[str, list[Change]] = {path: [] for path in changed}
     elsewhere, unasked = list[Edit](), list[Edit]()
@@ -281,11 +295,9 @@ def fitting(found: Sequence[Edit], query: str) -> list[Edit]:
     """The edits that have a word of the query, or a name that another one of these brings: a model
     that has nothing to change changes something else."""
     kept = [each for each in found if {*words(_told(each))} & {*words(query)}]
-    brought = {each: only_in(each.new, each.old) for each in found}
+    new = {each: brought([each]) for each in found}
     while more := [
-        each
-        for each in found
-        if each not in kept and any(brought[each] & brought[other] for other in kept)
+        each for each in found if each not in kept and any(new[each] & new[other] for other in kept)
     ]:
         kept += more
     return [each for each in found if each in kept]

@@ -30,6 +30,8 @@ MAX_REQUEST_CHARS = 500
 """Characters of a request where it is said once more."""
 RECENT = timedelta(days=60)
 """Where the newest date that was seen is no older, things are of the present."""
+DONE, REFUSED = "it was done", "it was refused"
+"""What the result of a change may say. A small model needs them in this order."""
 MAX_CALL_CHARS = 300
 """Characters of the arguments of a call whose result is judged."""
 MAX_FILE_GLIMPSE_CHARS = 350
@@ -123,6 +125,8 @@ def outcome(call: Iteration) -> str:
         tool=call.tool,
         arguments=one_line(fenced(compact(call.arguments)), MAX_CALL_CHARS),
         result=fenced(call.result),
+        done=DONE,
+        refused=REFUSED,
     )
 
 

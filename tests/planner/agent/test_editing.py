@@ -18,7 +18,7 @@ from in_memory import (
     spec,
 )
 from inline_snapshot import snapshot
-from replies import conclusion, deed, plan, was_done
+from replies import conclusion, deed, plan, steps, was_done
 
 from planner.events import ApprovalAsked, PlanMade
 from planner.evidence.file_parts import parts
@@ -787,6 +787,28 @@ async def test_files_are_read_again_after_planned_calls(
         **ALLOWED,
     )
     assert (ran.state.status, ran.state.reason) == ("partial" if reason else "answered", reason)
+
+
+async def test_a_file_that_one_of_two_planned_calls_empties_is_read_again() -> None:
+    class Emptied(Files):
+        async def call(self, tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
+            if tool.name == "patch" and not arguments["text"]:
+                self.files["gates.py"] = ""
+            return await super().call(tool, arguments)
+
+    patch = spec("patch", "path?", "text", safety=Safety.WRITE)
+    results: dict[str, list[str | ToolResult]] = {"patch": ["Noted.", "Done."]}
+    ran = await planned(
+        Fast(deed("OPEN_HOURS")),
+        steps(("Note who asks", "patch"), ("Empty it", "patch")),
+        {"path": "gates.py", "text": "keeper@example.com"},
+        {"path": "gates.py", "text": ""},
+        was_done("It was done."),
+        pool=Emptied({"gates.py": LONG}, specs=[SEARCH, READ, LIST, patch], results=results),
+        prompt="Note keeper@example.com in gates.py, and empty it",
+        **ALLOWED,
+    )
+    assert (ran.state.status, ran.state.reason) == ("partial", "gates.py is empty now")
 
 
 async def test_a_change_that_became_possible_is_made() -> None:

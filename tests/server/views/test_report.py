@@ -42,7 +42,7 @@ from planner.tools import Outcome, Safety, UpstreamState, UpstreamStatus
 from server.approval.approval import Approvals, Question
 from server.text import clean
 from server.views import consent
-from server.views.progress import MAX_LINE_CHARS, heartbeat, message
+from server.views.progress import DOING, MAX_LINE_CHARS, heartbeat, message
 from server.views.report import MAX_REPORT_CHARS, Report, report, usage
 from server.views.report_text import markdown
 from server.views.timeline import timeline
@@ -154,6 +154,10 @@ def runs(draw: st.DrawFn) -> list[Event]:
     status = draw(st.sampled_from(get_args(FinalStatus)))
     events.append(RunFinished(status=status, answer=draw(text), reason=draw(st.none() | text)))
     return events[: draw(st.integers(0, len(events)))]
+
+
+def test_progress_has_words_for_each_model_call() -> None:
+    assert DOING.keys() == {*get_args(Role)}
 
 
 @given(runs())
